@@ -26,7 +26,6 @@ from retile._transfer_claims import (
     blocks_of,
     box_of,
     box_within,
-    boxes_in,
     declaration_of,
     name_of,
     own_memory,
@@ -173,7 +172,7 @@ class Transfer:
             raise InputError("another part of it is scaled on this rank, and one can be")
         block = (1,) * (dimensions - len(block)) + tuple(block)
         claim = dataclasses.replace(tile.claim, block=block)
-        boxes = [box for box in claim.boxes(self._group.rank) if shared_box(box, box)]
+        boxes = [box for box in claim.boxes(self._group.rank, is_source=True) if shared_box(box, box)]
         if len(boxes) > 1:
             raise InputError("it is several boxes, and one can be scaled")
         if not boxes:
@@ -218,9 +217,10 @@ class Transfer:
         expected = layout.tile_shape(rank) if rank < layout.device_count else memory.shape
         if tuple(expected) != memory.shape:
             raise InputError(f"it has shape {list(memory.shape)}, and the layout {layout} gives {list(expected)}")
-        if len(boxes_in(layout, rank)) > 1 and not memory.is_packed:
+        claim = Claim(sent, element, layout, shape=tuple(layout.shape))
+        if len(claim.boxes(rank, not is_target)) > 1 and not memory.is_packed:
             raise InputError("a tile of several boxes lies without gaps")
-        return Tile(name, Claim(sent, element, layout, shape=tuple(layout.shape)), array, memory, is_target)
+        return Tile(name, claim, array, memory, is_target)
 
     def _dtype_of(self, dtype: Any) -> Any:
         return dtype

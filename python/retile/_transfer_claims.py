@@ -35,14 +35,22 @@ class Claim:
     shape: tuple[int, ...] | None = None  # of the array; None where it is unknown
     block: tuple[int, ...] | None = None  # of elements of a source that share a scale, by dimension
 
-    def boxes(self, rank: int) -> list[tuple[Sequence[int], Sequence[int]]]:
+    def boxes(self, rank: int, is_source: bool) -> list[Box]:
         if self.layout is not None:
-            return boxes_in(self.layout, rank)
+            return [box for box, _, _ in parts_in(self.layout, rank, is_source)]
         return [self.box] if self.box is not None else [((0,) * len(self.shape), self.shape)]
 
 
-def boxes_in(layout: Layout, rank: int) -> list[tuple[Sequence[int], Sequence[int]]]:
-    return layout.boxes(rank) if rank < layout.device_count else []
+@functools.lru_cache(maxsize=4096)
+def parts_in(
+    layout: Layout, rank: int, is_source: bool, strides: tuple[int, ...] = (), itemsize: int = 1
+) -> list[tuple[Box, int, tuple[int, ...]]]:
+    """The boxes of a rank's tile, each with the bytes before it in memory and its strides. A source has no ghost zones.
+    Without strides the tile is packed."""
+    if rank >= layout.device_count:
+        return []
+    parts = _retile.parts_of_tile(layout, rank, is_source, strides, itemsize)
+    return [((tuple(lo), tuple(hi)), offset, tuple(own)) for (lo, hi), offset, own in parts]
 
 
 @functools.cache
@@ -91,19 +99,25 @@ class Tile:
     is_target: bool
     scales: _retile.BlockScales | None = None
 
-    def values(self, number: int, address: int, rank: int) -> tuple[Any, ...]:
-        """The values that the library takes."""
-        is_packed = self.memory.is_packed
-        boxes = () if self.claim.layout is not None and is_packed else self.claim.boxes(rank)
-        box = boxes[0] if boxes else None
-        strides = () if is_packed else self.memory.strides
+    def parts(self, rank: int) -> list[tuple[Box, int, tuple[int, ...]]]:
+        """The boxes, each with the bytes before it in memory and its strides (none: packed)."""
+        strides = () if self.memory.is_packed else self.memory.strides
+        if self.claim.layout is not None:
+            return parts_in(self.claim.layout, rank, not self.is_target, strides, self.memory.itemsize)
+        return [(box, 0, strides) for box in self.claim.boxes(rank, not self.is_target)]
+
+    def values(self, number: int, address: int, rank: int) -> list[tuple[Any, ...]]:
+        """The values that the library takes, for each box."""
         is_converted = self.claim.dtype != self.memory.dtype_name
         stored = ELEMENT_TYPES[self.memory.dtype_name] if is_converted else None
-        return number, self.is_target, address, strides, box, stored, self.scales
+        return [
+            (number, self.is_target, address + offset, strides, box, stored, self.scales)
+            for box, offset, strides in self.parts(rank)
+        ]
 
-    def measure(self, address: int) -> None:
-        strides = () if self.memory.is_packed else self.memory.strides
-        self.scales.measure(address, strides, ELEMENT_TYPES[self.memory.dtype_name])
+    def measure(self, address: int, rank: int) -> None:
+        [(_, offset, strides)] = self.parts(rank)
+        self.scales.measure(address + offset, strides, ELEMENT_TYPES[self.memory.dtype_name])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -278,14 +292,13 @@ class Comparison:
         if len(shapes) > 1:
             ranks = [f"{list(shape)} on rank {rank}" for shape, rank in sorted(shapes.items(), key=lambda one: one[1])]
             faults.append("ranks say that it has different shapes: " + ", ".join(ranks))
-        ranks = {len(box[0]) for side in ends for rank, claim in side for box in claim.boxes(rank)}
+        ranks = {len(box[0]) for side in ends for rank, claim in side for box in claim.boxes(rank, side is ends[0])}
         if len(ranks) > 1:
             faults.append(f"ranks say that it has {' and '.join(map(str, sorted(ranks)))} dimensions")
         if faults:
             return faults
         shape = next(iter(shapes)) if shapes else _shape_of(ends[0])
-        words = ("has", "wants")
-        layouts = [self._layout_of(side, shape, faults, word) for side, word in zip(ends, words, strict=True)]
+        layouts = [self._layout_of(side, shape, faults, side is ends[0]) for side in ends]
         if faults:
             return faults
         self.kinds.append((list(shape), ends[0][0][1].element, *layouts))
@@ -305,10 +318,10 @@ class Comparison:
         cut."""
         block = self.claims[holders[0][1]].block
         own = [
-            (rank, (tuple(lo), tuple(hi)))
+            (rank, box)
             for rank, number in holders
-            for lo, hi in self.claims[number].boxes(rank)
-            if shared_box((lo, hi), (lo, hi))
+            for box in self.claims[number].boxes(rank, is_source=True)
+            if shared_box(box, box)
         ]
         blocks = dict(sorted(((box, blocks_of(box, block)) for _, box in own), key=lambda one: one[1]))
         numbers = {box: number for number, box in enumerate(blocks)}
@@ -350,8 +363,11 @@ class Comparison:
             "hint: add_sources(…, dtype=…) converts while it packs"
         ]
 
-    def _layout_of(self, side: list[tuple[int, Claim]], shape: tuple[int, ...], faults: list[str], word: str) -> Any:
+    def _layout_of(
+        self, side: list[tuple[int, Claim]], shape: tuple[int, ...], faults: list[str], is_source: bool
+    ) -> Any:
         """The layout that all ranks agree on, or the boxes of each rank."""
+        word = "has" if is_source else "wants"
         layout = side[0][1].layout
         tiles = [(rank, claim.layout) for rank, claim in side if claim.layout is not None]
         twice = next((rank for i, (rank, claimed) in enumerate(tiles) if (rank, claimed) in tiles[:i]), None)
@@ -362,7 +378,7 @@ class Comparison:
                 faults.append(f"a layout is of {claimed.device_count} devices, and there are {self.ranks} ranks")
                 return None
             there = {rank for rank, claim in side if claim.layout == claimed}
-            missing = [rank for rank in range(self.ranks) if rank not in there and boxes_in(claimed, rank)]
+            missing = [rank for rank in range(self.ranks) if rank not in there and parts_in(claimed, rank, is_source)]
             if missing:
                 faults.append(f"{_ranks_text(missing)} did not add a tile, which the layout {claimed} gives")
         if faults:
@@ -371,7 +387,7 @@ class Comparison:
             return layout
         boxes: list[list[Any]] = [[] for _ in range(self.ranks)]
         for rank, claim in side:
-            boxes[rank] += claim.boxes(rank)
+            boxes[rank] += claim.boxes(rank, is_source)
         for rank, own in enumerate(boxes):
             twice = next((box for i, box in enumerate(own) if box in own[:i]), None)
             if twice is not None:
@@ -401,5 +417,5 @@ def _shape_of(side: Sequence[tuple[int, Claim]]) -> tuple[int, ...]:
     said = next((claim.shape for _, claim in side if claim.shape is not None), None)
     if said is not None:
         return said
-    corners = [hi for rank, claim in side for _, hi in claim.boxes(rank)]
+    corners = [claim.box[1] for _, claim in side]
     return tuple(map(max, zip(*corners, strict=True)))

@@ -91,8 +91,9 @@ class Execution:
         if addresses == self._addresses:
             return
         values = [
-            tile.values(number, address, self.group.rank)
+            one
             for tile, number, address in zip(self.tiles, self._numbers, addresses, strict=True)
+            for one in tile.values(number, address, self.group.rank)
         ]
         self.rank = _retile.RankTransfer(self.plan, self.group.rank, values, self._staging, self._processes)
         self._borrow()
@@ -208,7 +209,7 @@ class Work:
         """Computes the scales of blocks from their largest elements, which holders of a block tell each other."""
         execution = self._execution
         for tile in execution.scaled:
-            tile.measure(execution.address_of(tile))
+            tile.measure(execution.address_of(tile), execution.group.rank)
         if execution.maxima is not None:
             self._carry(execution.maxima, False, lambda done: None)
         for tile in execution.scaled:

@@ -7,6 +7,7 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -41,10 +42,11 @@ using PythonSide = std::variant<std::vector<std::vector<PythonBox>>, PythonLayou
 // A kind of array: shape, element type, source, target, and the boxes that are moved (none: all).
 using PythonKind = std::tuple<Shape, std::string, PythonSide, PythonSide, std::optional<std::vector<PythonBox>>>;
 // An array in memory: its number, whether it is a target, the address of its first element, strides in bytes (none:
-// packed), its box (none: the rank's tile), its element type in memory (none: the array's) and the scales of its
-// blocks.
-using PythonMemory = std::tuple<std::size_t, bool, std::uintptr_t, Strides, std::optional<PythonBox>,
-                                std::optional<std::string>, std::optional<const BlockScales*>>;
+// packed), its box, its element type in memory (none: the array's) and the scales of its blocks.
+using PythonMemory = std::tuple<std::size_t, bool, std::uintptr_t, Strides, PythonBox, std::optional<std::string>,
+                                std::optional<const BlockScales*>>;
+// A box in the memory of a device: the bytes before its first element, and its strides in bytes.
+using PythonPart = std::tuple<PythonBox, std::int64_t, Strides>;
 
 std::vector<Box> boxes_of(const std::vector<PythonBox>& listed) {
   std::vector<Box> boxes;
@@ -64,6 +66,27 @@ Placement placement_of(const PythonSide& side, const Shape& shape, std::int64_t 
   std::vector<std::vector<Box>> boxes;
   for (const std::vector<PythonBox>& own : std::get<0>(side)) boxes.push_back(boxes_of(own));
   return transfer::placement_of(shape, boxes);
+}
+
+// The boxes that a device gives or takes of its tile, which has these strides by dimension of its memory (none:
+// packed).
+std::vector<PythonPart> parts_of_tile(const PythonLayout& layout, Device device, bool is_source, const Strides& strides,
+                                      std::int64_t element_size) {
+  const Placement placement = placement_of(layout, layout.layout.global_shape(), layout.layout.device_count(),
+                                           is_source ? TransferSide::source : TransferSide::target);
+  const std::vector<int>& order = layout.layout.order();
+  Strides by_dimension = strides;
+  for (std::size_t i = 0; i < std::min(order.size(), strides.size()); ++i) {
+    by_dimension[static_cast<std::size_t>(order[i])] = strides[i];
+  }
+  std::vector<PythonPart> parts;
+  for (Part part : placement.parts(device)) {
+    if (!strides.empty()) part = laid_out(std::move(part), placement.memory_dimensions(), by_dimension, 1);
+    const std::int64_t scale = strides.empty() ? element_size : 1;
+    for (std::int64_t& stride : part.strides) stride *= scale;
+    parts.emplace_back(PythonBox(part.box.lo, part.box.hi), part.offset * scale, std::move(part.strides));
+  }
+  return parts;
 }
 
 ElementType element_type_of(const std::string& name) {
@@ -98,7 +121,7 @@ void make_rank_transfer(RankTransfer* self, const MessagePlan& plan, Device rank
     tile.side = is_target ? TransferSide::target : TransferSide::source;
     tile.data = memory_at(address);
     tile.strides = strides;
-    if (box) tile.box = Box{box->first, box->second};
+    tile.box = Box{box.first, box.second};
     if (stored) tile.stored = element_type_of(*stored);
     tile.scales = scales.value_or(nullptr);
   }
@@ -195,6 +218,10 @@ void bind_transfers(nb::module_& module) {
       .def("accept_offer", &RankTransfer::accept_offer, "round"_a, "peer"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("read", &RankTransfer::read, "round"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("forget_sent", &RankTransfer::forget_sent);
+  module.def("parts_of_tile", &parts_of_tile, "layout"_a, "device"_a, "is_source"_a, "strides"_a, "element_size"_a,
+             nb::call_guard<nb::gil_scoped_release>(),
+             "The boxes that a device gives or takes of its tile, each with the bytes before it in memory and its "
+             "strides.\nA source has no ghost zones: they may be out of date.");
   module.def(
       "process_mark",
       [] {

@@ -60,6 +60,32 @@ LAYOUTS = {  # over four trainers; sizes of the mesh, axes by dimension from the
 }
 
 
+@pytest.mark.parametrize("text", ["[32{x}64 halo (2,3), 24]", "[32{x}64 halo (2,3) wrap, 24] order [1, 0]"])
+def test_ghost_zones_have_no_part_in_scales(text):
+    weight, block = weight_of((64, 24), torch.float32, 0), (24, 8)
+    layout = retile.Layout(text, retile.Mesh({"x": 2}))
+
+    def action(group):
+        t = retile.torch.Transfer(group=group)
+        if group.rank < 2:
+            before, after = (2, 3) if "wrap" in text else ((0, 3), (2, 0))[group.rank]
+            own = weight[32 * group.rank : 32 * group.rank + 32]
+            tile = torch.nn.functional.pad(own, (0, 0, before, after), value=1e6)
+            t.add_source("w", tile.T.contiguous() if "order" in text else tile, layout, dtype=FP8, block=block)
+            t.commit()
+            t.start().wait()
+            return
+        data, scales = scaled(weight, block)
+        targets = {"w": torch.zeros(64, 24, dtype=FP8), "w_scale_inv": torch.zeros(scales.shape)}
+        t.add_targets(targets)
+        t.commit()
+        t.start().wait()
+        assert_bits(targets["w"], data)
+        assert_bits(targets["w_scale_inv"], scales)
+
+    everywhere(3, action)
+
+
 @pytest.mark.parametrize("cut", LAYOUTS)
 @pytest.mark.parametrize("seed", range(3))
 def test_the_bits_are_those_of_the_whole_matrix(cut, seed):

@@ -160,6 +160,85 @@ def test_boxes_go_to_memory_that_is_there():
     everywhere(4, action)
 
 
+def with_ghosts(own, before, after):
+    """Rows among ghost zones, which are out of date."""
+    return np.pad(own, ((before, after), (0, 0)), constant_values=-1)
+
+
+# By layout over two ranks: the tile of a rank. Ghost zones that do not wrap end where the array does.
+TILES = {
+    "[4{x}8, 6]": lambda array, rank: array[4 * rank : 4 * rank + 4],
+    "[4{x}8 halo (2,1), 6]": lambda array, rank: with_ghosts(array[4 * rank : 4 * rank + 4], 2 * rank, 1 - rank),
+    "[4{x}8 halo (2,1) wrap, 6]": lambda array, rank: with_ghosts(array[4 * rank : 4 * rank + 4], 2, 1),
+    "[8, 3{x}6] order [1, 0]": lambda array, rank: array[:, 3 * rank : 3 * rank + 3].T,
+    "[4{x}8 halo (2,1) wrap, 6] order [1, 0]": lambda array, rank: (
+        with_ghosts(array[4 * rank : 4 * rank + 4], 2, 1).T
+    ),
+    "[8, 6 cyclic 1{x}]": lambda array, rank: array[:, rank::2],
+}
+
+
+@pytest.mark.parametrize("is_mixed", [False, True], ids=["alike", "mixed"])
+@pytest.mark.parametrize("has_gaps", [False, True], ids=["packed", "gaps"])
+@pytest.mark.parametrize("text", TILES)
+def test_tiles_of_any_layout_are_sent_without_ghost_zones(text, has_gaps, is_mixed):
+    array = array_of((8, 6), seed=1) + 1
+    layout = retile.Layout(text, retile.Mesh({"x": 2}))
+    is_one_box = "cyclic" not in text
+    if has_gaps and not is_one_box:
+        pytest.skip("a tile of several boxes lies without gaps")
+
+    def action(group):
+        t = retile.Transfer(group, verify="crc32" if is_mixed else None)
+        target = np.zeros_like(array)
+        if group.rank < 2:
+            tile = np.ascontiguousarray(TILES[text](array, group.rank))
+            assert tile.shape == layout.tile_shape(group.rank)
+            t.add_source("w", np.repeat(tile, 2, axis=1)[:, ::2] if has_gaps else tile, layout)
+        elif group.rank == 2 and is_mixed:
+            t.add_source("w", array[1:2], box=((1, 2), (0, 6)))
+        elif group.rank == 3:
+            t.add_target("w", target)
+        t.commit()
+        t.start().wait()
+        if group.rank == 3:
+            np.testing.assert_array_equal(target, array)
+
+    everywhere(4, action)
+
+
+def test_a_rank_may_want_a_tile_and_a_box():
+    array = array_of((8, 6)) + 1
+    halves = retile.Layout("[4{x}8, 6]", retile.Mesh({"x": 2}))
+
+    def action(group):
+        t = retile.Transfer(group)
+        memory, box = np.zeros((8, 6), np.float32), np.zeros((2, 6), np.float32)
+        t.add_target("w", memory[:4], halves)
+        if group.rank == 0:
+            t.add_source("w", array)
+            t.add_target("w", box, box=((5, 7), (0, 6)))
+        t.commit()
+        t.start().wait()
+        np.testing.assert_array_equal(memory[:4], tile_of(array, halves, group.rank))
+        assert not memory[4:].any()
+        assert group.rank == 1 or (box == array[5:7]).all()
+
+    everywhere(2, action)
+
+
+def test_a_rank_may_not_want_the_box_of_its_tile_again():
+    def action(group):
+        t = retile.Transfer(group)
+        t.add_target("w", np.zeros((4, 6), np.float32), retile.Layout("[4{x}8, 6]", retile.Mesh({"x": 2})))
+        if group.rank == 0:
+            t.add_source("w", np.zeros((8, 6), np.float32))
+            t.add_target("w", np.zeros((4, 6), np.float32), box=((0, 4), (0, 6)))
+        t.commit()
+
+    assert refusal(2, action) == '"w": rank 0 wants [0:4, 0:6] twice'
+
+
 def test_ranks_may_want_boxes_that_overlap_and_leave_some_out():
     array = array_of((10, 7))
     wanted = [None, ((0, 6), (0, 7)), ((4, 10), (2, 5)), (slice(0, 10), slice(0, 3))]
