@@ -147,11 +147,14 @@ class Work:
     def _agree(self) -> None:
         """Makes ranks tell each other whether what they received is right."""
         group, self._is_agreed = self._execution.group, True
-        if group.most(int(self._error is not None)) == 0:
-            return
-        self._execution.rank.forget_sent()
-        texts = group.gather("" if self._error is None else str(self._error))
-        self._failure = RuntimeError("\n".join(dict.fromkeys(text for text in texts if text)))
+        try:
+            if group.most(int(self._error is not None)) == 0:
+                return
+            self._execution.rank.forget_sent()
+            texts = group.gather("" if self._error is None else str(self._error))
+            self._failure = RuntimeError("\n".join(dict.fromkeys(text for text in texts if text)))
+        except BaseException as error:  # others may still read
+            self._failure = error
 
     @property
     def is_over(self) -> bool:

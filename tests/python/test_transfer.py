@@ -171,9 +171,7 @@ TILES = {
     "[4{x}8 halo (2,1), 6]": lambda array, rank: with_ghosts(array[4 * rank : 4 * rank + 4], 2 * rank, 1 - rank),
     "[4{x}8 halo (2,1) wrap, 6]": lambda array, rank: with_ghosts(array[4 * rank : 4 * rank + 4], 2, 1),
     "[8, 3{x}6] order [1, 0]": lambda array, rank: array[:, 3 * rank : 3 * rank + 3].T,
-    "[4{x}8 halo (2,1) wrap, 6] order [1, 0]": lambda array, rank: (
-        with_ghosts(array[4 * rank : 4 * rank + 4], 2, 1).T
-    ),
+    "[4{x}8 halo (2,1) wrap, 6] order [1, 0]": lambda array, rank: with_ghosts(array[4 * rank : 4 * rank + 4], 2, 1).T,
     "[8, 6 cyclic 1{x}]": lambda array, rank: array[:, rank::2],
 }
 
@@ -312,6 +310,25 @@ def test_arrays_can_be_waited_for():
             with pytest.raises(retile.InputError, match='no array of this transfer is called "layers.9": did you mean'):
                 work.wait("layers.9")
         work.wait()
+
+    everywhere(2, action)
+
+
+@pytest.mark.parametrize("call", ["most", "gather"])
+def test_a_group_that_fails_while_ranks_agree_is_told_each_time(call):
+    def action(group):
+        def fail(value):
+            raise ConnectionError("a rank is gone")
+
+        t = retile.Transfer(group)
+        (t.add_target if group.rank else t.add_source)("w", np.zeros(4))
+        t.commit()
+        work = t.start()
+        group.most = lambda number: 1
+        setattr(group, call, fail)
+        for _ in range(2):
+            with pytest.raises(ConnectionError, match="a rank is gone"):
+                work.wait()
 
     everywhere(2, action)
 
