@@ -343,16 +343,22 @@ def _programs(movement: Movement, wishes: Wishes) -> Iterator[Program]:
 
 def _timed_programs(movement: Movement, wishes: Wishes) -> Iterator[Program]:
     """The programs to choose from on a machine that times them, the fastest first. Inside the caller's program, plans
-    keep their collectives: XLA lays out what is around them so that other forms save no copies."""
-    forms = FORMS if wishes.is_alone else ("collectives", "xla")
+    keep their collectives: XLA lays out what is around them so that other forms save no copies. Those follow where
+    memory is limited: they may hold less."""
     if wishes.form is not None:
-        forms = (wishes.form,)
-    if not movement.is_on_one_mesh() and wishes.form is None:
-        forms = tuple(form for form in forms if form != "xla")
-    found = _retile.fastest_programs(*movement.layouts(), element_type(movement.dtype), wishes.machine, [*forms])
-    yield from (Program(movement, form, plan) for form, plan in found)
-    if not found:  # XLA's own program, of which there is no model
-        yield Program(movement, "xla", plan_for(movement))
+        preferred, others = (wishes.form,), ()
+    else:
+        known = [form for form in FORMS if form != "xla" or movement.is_on_one_mesh()]
+        preferred = [form for form in known if wishes.is_alone or form in ("collectives", "xla")]
+        others = [form for form in known if form not in preferred and wishes.memory_limit is not None]
+    is_found = False
+    for forms in filter(None, (preferred, others)):
+        ends = *movement.layouts(), element_type(movement.dtype)
+        for form, plan in _retile.fastest_programs(*ends, wishes.machine, [*forms]):
+            is_found = True
+            yield Program(movement, form, plan)
+    if not is_found:  # of XLA's own program there may be no model; another form raises why there is none
+        yield Program(movement, wishes.form or "xla", plan_for(movement))
 
 
 def _is_left_to_xla(program: Program, is_alone: bool) -> bool:

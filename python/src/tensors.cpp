@@ -100,7 +100,7 @@ std::optional<TensorProgram> xla_program(const PythonLayout& source, const Pytho
 struct TimedPlan {
   std::string form;
   Plan plan;
-  std::string collectives;
+  std::vector<Statement> statements;
 };
 
 // Adds the plan in the form, unless it cannot be said, or is a program that was added before.
@@ -109,12 +109,10 @@ void add_program(std::vector<TimedPlan>& timed, const std::string& form, Plan pl
   try {
     const TensorProgram program = lower(plan, element_size, options);
     plan.time = program_time(program, plan.cost.floor, element_size, machine);
-    std::string collectives = collectives_text(program);
-    const auto is_same = [&](const TimedPlan& one) {
-      return one.plan.time->total == plan.time->total && one.collectives == collectives;
-    };
+    std::vector<Statement> statements = program.statements();
+    const auto is_same = [&](const TimedPlan& one) { return one.statements == statements; };
     if (std::any_of(timed.begin(), timed.end(), is_same)) return;
-    timed.push_back({form, std::move(plan), std::move(collectives)});
+    timed.push_back({form, std::move(plan), std::move(statements)});
   } catch (const InputError&) {  // some devices would do what others do not
   }
 }

@@ -27,18 +27,26 @@ using Corners = std::vector<Shape>;
 // computed: otherwise a compiler may hold all boxes of a tile at once.
 struct SliceOp {
   Corners corners;
+
+  bool operator==(const SliceOp&) const = default;
 };
 
-struct ReshapeOp {};
+struct ReshapeOp {
+  bool operator==(const ReshapeOp&) const = default;
+};
 
 struct TransposeOp {
   std::vector<int> order;  // the old dimension that becomes each new one
+
+  bool operator==(const TransposeOp&) const = default;
 };
 
 // Gathers the tiles of a group's members, one after the other along the dimension.
 struct GatherOp {
   int dimension = 0;
   Groups groups;
+
+  bool operator==(const GatherOp&) const = default;
 };
 
 // Cuts each tile along one dimension into a piece for each member, and joins the pieces received along another.
@@ -46,27 +54,39 @@ struct AllToAllOp {
   int split = 0;
   int join = 0;
   Groups groups;
+
+  bool operator==(const AllToAllOp&) const = default;
 };
 
 struct PermuteOp {
   std::vector<Device> senders;  // by receiver
+
+  bool operator==(const PermuteOp&) const = default;
 };
 
 // Stacks the operands along a new dimension in front.
-struct StackOp {};
+struct StackOp {
+  bool operator==(const StackOp&) const = default;
+};
 
 struct ConcatenateOp {
   int dimension = 0;
+
+  bool operator==(const ConcatenateOp&) const = default;
 };
 
 // Puts the entries of the first dimension in each device's order.
 struct PickOp {
   std::vector<Shape> order;  // by device
+
+  bool operator==(const PickOp&) const = default;
 };
 
 // Selects the first or the second operand.
 struct SelectOp {
   std::vector<std::int64_t> chosen;  // by device: 0 or 1
+
+  bool operator==(const SelectOp&) const = default;
 };
 
 struct Statement;
@@ -75,19 +95,27 @@ struct Statement;
 struct SwitchOp {
   std::vector<std::int64_t> chosen;  // by device: the number of its branch
   std::vector<std::vector<Statement>> branches;
+
+  bool operator==(const SwitchOp& other) const;
 };
 
 // Makes zeros of the operand's element type.
-struct ZerosOp {};
+struct ZerosOp {
+  bool operator==(const ZerosOp&) const = default;
+};
 
 // Writes the second operand into the first, at each device's corner.
 struct UpdateOp {
   Corners corners;
+
+  bool operator==(const UpdateOp&) const = default;
 };
 
 // Combines the entries of the first dimension one after the other, and removes the dimension.
 struct CombineOp {
   Reduction reduction = Reduction::sum;
+
+  bool operator==(const CombineOp&) const = default;
 };
 
 using Operation = std::variant<SliceOp, ReshapeOp, TransposeOp, GatherOp, AllToAllOp, PermuteOp, StackOp, ConcatenateOp,
@@ -100,7 +128,11 @@ struct Statement {
   Operation operation;
   std::vector<Value> operands;
   Shape shape;  // of the result
+
+  bool operator==(const Statement&) const = default;
 };
+
+inline bool SwitchOp::operator==(const SwitchOp& other) const = default;
 
 // --- Programs.
 

@@ -91,8 +91,43 @@ def test_the_fastest_program_that_fits_is_taken(mesh):
     assert limited.bytes <= leanest and limited.plan.seconds > free.plan.seconds
 
 
-def list_of(movement, machine):
-    return list(retile._programs._programs(movement, Wishes(machine=machine)))
+def list_of(movement, machine, **wishes):
+    return list(retile._programs._programs(movement, Wishes(machine=machine, **wishes)))
+
+
+def test_what_fits_is_found_inside_jit_too(mesh):
+    """Forms that save memory alone come after those that are fast there."""
+    source, target = (NamedSharding(mesh, spec) for spec in (P(("x", "y")), P(None, ("x", "y"))))
+    movement = Movement(source, target, (1024, 1024), ARRAY.dtype)
+    machine = machine_with(latencies=(1, 1e-4, 1e-4))
+    leanest = min(program.bytes for program in list_of(movement, machine))
+    assert leanest < min(program.bytes for program in list_of(movement, machine, is_alone=False))
+    limited = list_of(movement, machine, is_alone=False, memory_limit=leanest)
+    of_others = [program.form in ("fast", "lean") for program in limited]
+    assert of_others == sorted(of_others) and not of_others[0]
+    array = jax.device_put(np.arange(1024 * 1024, dtype=np.float32).reshape(1024, 1024), source)
+    moved = jax.jit(lambda x: reshard(x, target, source=source, memory_limit=leanest, machine=machine))(array)
+    np.testing.assert_array_equal(moved, array)
+
+
+def test_programs_that_take_equally_long_are_all_there(mesh):
+    """Which there are does not depend on the machine: here on one that copies in no time."""
+    movement = Movement(NamedSharding(mesh, P("x", "y")), NamedSharding(mesh, P("y", "x")), (64, 64), ARRAY.dtype)
+    statements = [
+        sorted(repr(program.tensors.statements) for program in list_of(movement, machine_with(copy=copy)))
+        for copy in (1e9, 1e15)
+    ]
+    assert statements[0] == statements[1]
+    assert len(set(statements[0])) == len(statements[0])
+
+
+def test_a_form_that_is_named_is_taken_though_it_cannot_be_timed(mesh):
+    movement = Movement(NamedSharding(mesh, P("x")), NamedSharding(mesh, P("y")), (64, 64), ARRAY.dtype)
+    slow = machine_with(rates=(1e-9, 1e-9, 1e-9))
+    assert retile._retile.fastest_programs(*movement.layouts(), "f32", slow, [*FORMS]) == []
+    for form in FORMS:
+        assert program_for(movement, Wishes(machine=slow, form=form)).form == form
+    assert program_for(movement, Wishes(machine=slow)).form == "xla"
 
 
 def test_other_machines_have_as_many_devices(mesh):
