@@ -248,7 +248,8 @@ def _fitted_rates(
 
 
 def _latency(latencies: dict[str, list[list[float]]], kind: str, group: int, _: int) -> float:
-    return dict(map(tuple, latencies[kind])).get(group, latencies[kind][-1][1]) if kind in latencies else 0.0
+    """The latency in a group, between those that were measured as the machine has it."""
+    return float(np.interp(group, *zip(*latencies[kind], strict=True))) if kind in latencies else 0.0
 
 
 def _between(knots: list[int], size: int) -> list[tuple[int, float]]:

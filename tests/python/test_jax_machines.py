@@ -185,6 +185,19 @@ def test_calibration_finds_the_machine_that_took_the_times(times):
     assert "others are predicted 0% off (median), and repetitions lie 0% apart" in figures["source"]
 
 
+def test_calibration_and_machines_agree_on_groups_that_were_not_measured(mesh):
+    """Here on groups of four, a third of the way from two to eight."""
+    latencies = {kind: [[2, 1.0], [8, 4.0]] for kind in KINDS}
+    times = {kind: {"latency": latencies[kind], "rate": [[1, 1e15]]} for kind in KINDS}
+    figures = json.loads(machine_with().to_json()) | {"copy": [[1, 1e15]], "programs": {"start": 1} | times}
+    movement = Movement(NamedSharding(mesh, P("y")), NamedSharding(mesh, P(None, "y")), (64, 64), ARRAY.dtype)
+    program = retile._programs.Program(movement, "collectives", retile._programs.plan_for(movement))
+    work = [one for one in program.tensors.work(4) if one[0] != "copy"]
+    assert [(kind, group) for kind, group, _ in work] == [("all_to_all", 4)]
+    assert _jax_calibration._latency(latencies, *work[0]) == pytest.approx(2)
+    assert program.tensors.seconds(4, retile.Machine(figures)) == pytest.approx(1 + 2)
+
+
 def test_calibration_refuses_times_that_make_no_sense(times):
     times(lambda name, program: 1e-3)
     with pytest.raises(RuntimeError, match="eight permutations take no longer than one"):
