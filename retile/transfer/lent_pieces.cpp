@@ -56,11 +56,15 @@ void LentTable::describe(ReadOffer& offer) const {
   offer.table = number_of(words_.data());
   offer.words = static_cast<std::int64_t>(words_.size());
   offer.version = version_;
+  offer.process = getpid();
 }
 
 bool LentPieces::is_own_process() const { return process_ == getpid(); }
 
 void LentPieces::accept(const ReadOffer& offer) {
+  if (offer.process != process_) {
+    throw RuntimeError(fmt::format("it is process {}, and was process {}", offer.process, process_));
+  }
   if (offer.version == version_) return;
   version_ = 0;
   std::size_t due = 0;

@@ -32,6 +32,7 @@ struct ReadOffer {
   std::int64_t table = 0;     // the address of the table of the pieces in the sender's memory
   std::int64_t words = 0;     // of the table: for each piece the address of its first element, then its strides
   std::uint64_t version = 0;  // of the table; no two tables of a process have the same
+  std::int64_t process = 0;   // the number of the sender, which a restart or a fork changes
 };
 
 // The fault of a header that came where another one was expected; empty where there is none.

@@ -237,7 +237,8 @@ struct RankTransfer::State {
   }
 
   std::string reading_fault(Device peer, const RuntimeError& error) const {
-    return fmt::format("rank {} could not read the memory of rank {}: {}", rank, peer, error.what());
+    return fmt::format("rank {} could not read the memory of rank {}: {}\nhint: transport=\"messages\"", rank, peer,
+                       error.what());
   }
 
   // The names of the arrays that have bytes in a range, for messages.

@@ -8,6 +8,8 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <span>
+#include <string>
 
 #include "retile/checking/made_array.h"
 #include "retile/copies/convert.h"
@@ -274,7 +276,7 @@ TEST(RankTransfer, tells_ranks_whose_offers_disagree) {
   awaited.bytes[56] ^= std::byte{1};  // the length of the table
   awaited.bytes[64] ^= std::byte{1};  // its version
   EXPECT_EQ(error_of([&] { ranks.rank(1).accept_offer(0, 0); }),
-            "rank 1 could not read the memory of rank 0: its table has another length");
+            "rank 1 could not read the memory of rank 0: its table has another length\nhint: transport=\"messages\"");
   EXPECT_THAT(ranks.rank(1).received(0), ::testing::IsEmpty());  // so nobody waits for messages that do not come
 }
 
@@ -293,9 +295,16 @@ TEST(RankTransfer, tells_that_the_system_refuses_to_read) {
   }
   ranks[1].set_lenders(0, {0});
   const Message offer = ranks[0].make_offers(0).front();
-  std::memcpy(ranks[1].awaited_offers(0).front().bytes.data(), offer.bytes.data(), offer.bytes.size());
+  const std::span<std::byte> awaited = ranks[1].awaited_offers(0).front().bytes;
+  std::memcpy(awaited.data(), offer.bytes.data(), offer.bytes.size());
   EXPECT_EQ(error_of([&] { ranks[1].accept_offer(0, 0); }),
-            "rank 1 could not read the memory of rank 0: process_vm_readv: its table could not be read");
+            "rank 1 could not read the memory of rank 0: it is process " + std::to_string(getpid()) +
+                ", and was process 2147483647\nhint: transport=\"messages\"");
+  const std::int64_t process = INT32_MAX;
+  std::memcpy(awaited.data() + 72, &process, sizeof process);
+  EXPECT_EQ(error_of([&] { ranks[1].accept_offer(0, 0); }),
+            "rank 1 could not read the memory of rank 0: process_vm_readv: its table could not be read\n"
+            "hint: transport=\"messages\"");
 }
 
 TEST(RankTransfer, says_after_which_round_an_array_is_there) {
