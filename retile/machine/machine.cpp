@@ -17,7 +17,8 @@
 namespace retile {
 namespace {
 
-constexpr std::string_view machine_keys = "format, name, hosts, link, inside, copy, spread, alone, step, programs, source";
+constexpr std::string_view machine_keys =
+    "format, name, hosts, link, inside, copy, spread, alone, step, programs, source";
 
 // --- Reading.
 
