@@ -26,22 +26,26 @@ StoredTensor whole_tensor(const std::string& name, const Tensor& tensor) {
   return stored;
 }
 
-// The tensor of one name in files of ranks.
+// The tensor of one name in files of ranks. Ghost zones lie in the files, and are not read: they may be out of date.
 class RankTensor {
  public:
-  RankTensor(const std::string& name, const Tensor& first, const Placement& placement)
-      : placement_(placement), stored_{name, first.type, first.element_bytes, placement.global_shape(), {}} {}
+  RankTensor(const std::string& name, const Tensor& first, const Layout& layout)
+      : tiles_(layout.placement()),
+        insides_(layout.inside(layout.device_count())),
+        stored_{name, first.type, first.element_bytes, layout.global_shape(), {}} {}
+
+  std::int64_t rank_count() const { return tiles_.device_count(); }
 
   // What a rank has of it; `tensor` is null where its file has none.
   void add(Device rank, const std::string& path, const Tensor* tensor) {
-    const std::vector<Part> parts = placement_.parts(rank);
-    if (parts.empty()) return;
-    const Shape shape = tile_shape(stored_.name, parts, stored_.shape.size(), placement_.size(rank));
+    const std::vector<Part> tile = tiles_.parts(rank);
+    if (tile.empty()) return;
+    const Shape shape = tile_shape(stored_.name, tile, stored_.shape.size(), tiles_.size(rank));
     if (tensor == nullptr || tensor->shape != shape || tensor->type != stored_.type) {
       throw InputError(
           fmt::format("'{}' lacks '{}' as {} ({})", path, stored_.name, stored_.type, fmt::join(shape, ", ")), {});
     }
-    for (const Part& part : parts) {
+    for (const Part& part : insides_.parts(rank)) {
       if (!seen_.emplace(part.box.lo, part.box.hi).second) continue;
       TileLayout layout = layout_of(part, stored_.element_bytes);
       layout.offset += tensor->offset;
@@ -52,7 +56,8 @@ class RankTensor {
   StoredTensor take() { return std::move(stored_); }
 
  private:
-  const Placement& placement_;
+  const Placement tiles_;
+  const Placement insides_;
   StoredTensor stored_;
   std::set<std::pair<Shape, Shape>> seen_;  // boxes
 };
@@ -67,14 +72,13 @@ Checkpoint open_ranks_checkpoint(const std::string& folder, const TensorLayouts&
     for (const auto& [name, tensor] : rank.tensors) firsts.emplace(name, &tensor);
   }
   for (const auto& [name, first] : firsts) {
-    const Placement placement = layouts.layout_of(layouts.find_line(name), name, nullptr).placement();
-    if (placement.device_count() > static_cast<std::int64_t>(ranks.size())) {
+    RankTensor tensor(name, *first, layouts.layout_of(layouts.find_line(name), name, nullptr));
+    if (tensor.rank_count() > static_cast<std::int64_t>(ranks.size())) {
       throw InputError(fmt::format("the layout of '{}' has {}, and '{}' has files of {}", name,
-                                   count_of(placement.device_count(), "rank"), folder, ranks.size()),
+                                   count_of(tensor.rank_count(), "rank"), folder, ranks.size()),
                        {});
     }
-    RankTensor tensor(name, *first, placement);
-    for (std::int64_t rank = 0; rank < placement.device_count(); ++rank) {
+    for (std::int64_t rank = 0; rank < tensor.rank_count(); ++rank) {
       const auto& [files, tensors, metadata] = ranks[static_cast<std::size_t>(rank)];
       const auto found = tensors.find(name);
       tensor.add(static_cast<Device>(rank), files.front(), found == tensors.end() ? nullptr : &found->second);

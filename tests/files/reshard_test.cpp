@@ -126,6 +126,17 @@ TEST_F(Reshard, goes_to_other_ranks_and_back) {
   EXPECT_TRUE(read_bytes(path("whole/model.safetensors")) == read_bytes(path("model.safetensors")));
 }
 
+// What ranks hold of others' elements may be out of date.
+TEST_F(Reshard, does_not_read_ghost_zones) {
+  fs::create_directory(path("ranks"));
+  write_model("ranks/rank-00000.safetensors", {{"a", {3, 3}}});  // 0 to 8
+  write_model("ranks/rank-00001.safetensors", {{"a", {3, 3}}});
+  ReshardRequest one = reshard_request("ranks", "whole");
+  one.from = layouts({R"({"name": "a", "mesh": {"x": 2}, "layout": "[2{x}4 halo 1, 3]"})"});
+  run_reshard(prepare_reshard(one), {false, true, {}});
+  EXPECT_EQ(elements("whole/model.safetensors", "a"), (std::vector<int>{0, 1, 2, 3, 4, 5, 3, 4, 5, 6, 7, 8}));
+}
+
 // Fused matrices: each rank has its part of all three.
 TEST_F(Reshard, cuts_fused_tensors_by_views) {
   write_model("model.safetensors", {{"qkv", {12, 2}}});
