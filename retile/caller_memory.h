@@ -23,9 +23,9 @@ std::vector<TileRoom> rooms_of(const std::vector<MemoryLayout>& layouts, const s
                                const Placement& placement, const std::vector<Device>& devices,
                                std::int64_t element_size);
 
-// Lets packed sources be their devices' targets where a run refreshes ghost zones. A refresh reads the insides of tiles
-// alone, and each is already where it goes, so it is not written either: processes need not wait for each other's
-// reads.
+// Lets packed sources be their devices' targets where a run refreshes ghost zones. A refresh in one step reads the
+// insides of tiles alone, and each is already where it goes, so it is not written either: processes need not wait for
+// each other's reads. Not for plans of several steps, nor for sources that are given away.
 void allow_refresh(const Layout& source, const Layout& target, std::vector<TileRoom>& sources);
 
 // Tiles are known by numbers, and named where something is wrong with them.

@@ -91,7 +91,8 @@ void ByteRedistribution::prepare(const std::function<const Plan&()>& find_plan, 
                               strides_in_view(strides_in(targets), plan->view, movement.target(), devices_)};
     strides = require_strides(given, movement.source, movement.target(), devices_, element_size);
     source_rooms_ = rooms_of(sources, strides.sources, movement.source, devices_, element_size);
-    allow_refresh(plan->source, plan->target, source_rooms_);
+    // More steps may hold the whole of a tile in the target's memory on the way.
+    if (movement.steps.size() <= 1) allow_refresh(plan->source, plan->target, source_rooms_);
     target_rooms_ = rooms_of(targets, strides.targets, movement.target(), devices_, element_size);
   });
   run_ = engine.prepare(plan->movement, element_size, strides);

@@ -91,8 +91,8 @@ class ByteRedistribution {
   TileBytes tile_bytes(std::size_t n) const { return {source_rooms_[n].end, target_rooms_[n].end}; }
 
   // Moves the tiles. A span for each device, at least as long as its tile reaches. No target overlaps another tile,
-  // but a device's source may be its target where source and target are one layout with ghost zones: a run writes those
-  // alone, and nobody reads them.
+  // but a device's source may be its target where source and target are one layout with ghost zones and the plan has
+  // one step: a run writes the ghost zones alone, and nobody reads them.
   // Nothing but the targets' elements is written. With several processes, each runs equally often; a run makes no
   // collective call, and its processes wait only for those whose data they need. Where one cannot run, those that wait
   // for it throw as well, and nothing that shares its engine can run any more.

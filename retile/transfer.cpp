@@ -60,7 +60,7 @@ struct Transfer::State {
   const std::vector<Device>& devices() const { return prepared->devices(); }
 
   BufferStrides add_rooms(const TransferArray& array, const Placement& source, const Placement& target,
-                          const std::vector<Shape>& view, const std::vector<Device>& devices) {
+                          const std::vector<Shape>& view, const std::vector<Device>& devices, TileUse tiles) {
     const std::int64_t element_size = bytes_of(array.problem.element_type());
     const std::vector<MemoryLayout> from = spread(array.sources, devices.size(), "source");
     const std::vector<MemoryLayout> to = spread(array.targets, devices.size(), "target");
@@ -71,7 +71,8 @@ struct Transfer::State {
                                             source, target, devices, element_size);
     rooms.push_back({rooms_of(from, strides.sources, source, devices, element_size),
                      rooms_of(to, strides.targets, target, devices, element_size)});
-    allow_refresh(held, wanted, rooms.back().sources);
+    // Where tiles are donated, what was read is given back.
+    if (tiles == TileUse::kept) allow_refresh(held, wanted, rooms.back().sources);
     return strides;
   }
 
@@ -141,7 +142,7 @@ Transfer::Transfer(const std::vector<TransferArray>& arrays, const TransferOptio
       try {
         strides.push_back(state_->add_rooms(arrays[i], plan->source(problem), plan->target(problem),
                                             array_of(plan->manifest().problems[problem], plan->sources()).view,
-                                            devices));
+                                            devices, plan->sources()));
       } catch (const RuntimeError& error) {
         faults.add(fmt::format("array \"{}\": {}", arrays[i].name, error.what()));
       }

@@ -304,6 +304,26 @@ TEST(Halo, is_refreshed_where_its_layout_and_memory_are_those_of_the_target) {
   EXPECT_EQ(refusal(refresh, {longer, own}), "the source of device 0 has 32 bytes of memory, and its tile takes 40");
 }
 
+// Memory of the target may hold whole tiles on the way.
+TEST(Halo, is_not_refreshed_in_place_by_plans_of_several_steps) {
+  const Problem refresh = problem_of("a=2", "[4{a}8 halo 1]", "[4{a}8 halo 1]");
+  Plan plan = make_plan(refresh);
+  const Problem gather = problem_of("a=2", "[4{a}8 halo 1]", "[8]");
+  plan.movement.steps.insert(plan.movement.steps.begin(), {ExchangeStep{}, gather.target().placement(2)});
+  plan.movement.steps.back().operation = ExchangeStep{};
+  plan.cost.steps = {8, 5};
+  plan.cost.total = 13;
+  plan.cost.optimal = false;
+  plan.memory.bound = plan.memory.peak = 8;
+  std::vector<std::vector<double>> memory = stale_tiles_of(refresh.source());
+  std::vector<std::vector<double>> targets = empty_like(memory);
+  Redistribution<double> redistribution(plan);
+  redistribution.run(to_read(memory), to_write(targets));
+  EXPECT_EQ(targets, tiles_of(refresh.target()));
+  EXPECT_NE(error_of([&] { redistribution.run(to_read(memory), to_write(memory)); }).find(" overlaps "),
+            std::string::npos);
+}
+
 TEST(Halo, of_a_source_lies_in_memory_as_the_caller_says) {
   const Problem problem = problem_of("a=2", "[4{a}8 halo 1, 6 halo (1,2)]", "[8, 3{a}6]");
   const std::vector<std::vector<double>> packed = stale_tiles_of(problem.source());

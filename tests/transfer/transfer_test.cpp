@@ -286,6 +286,24 @@ TEST(Transfer, refreshes_ghost_zones_of_several_fields_in_place) {
             std::string::npos);
 }
 
+// Sources that are read are given back to the system, and the insides of targets with them if they were one memory.
+TEST(Transfer, refuses_to_give_away_what_it_refreshes) {
+  const Problem problem = test::problem_of("a=2", "[1024{a}2048 halo 1]", "[1024{a}2048 halo 1]");
+  std::vector<Buffer> tiles;
+  ArrayMemory memory{"u", {}, {}};
+  for (int device = 0; device < 2; ++device) {
+    Buffer& tile = tiles.emplace_back(make_page_buffer(std::size_t{1025} * 4));
+    memory.sources.emplace_back(tile.data(), tile.size());
+    memory.targets.emplace_back(tile.data(), tile.size());
+  }
+  TransferOptions options;
+  options.in_place = true;
+  EXPECT_NE(error_of([&] {
+              Transfer({{"u", problem}}, options).run(std::vector{memory});
+            }).find(" overlaps "),
+            std::string::npos);
+}
+
 // Rows to columns of 1024 x 1024 numbers on four devices.
 class DonatedBuffers : public ::testing::Test {
  protected:
