@@ -219,6 +219,7 @@ constexpr int least_repetitions = 3;         // however long they take
 constexpr double repetition_seconds = 2e-3;  // of consecutive runs whose median is one repetition
 constexpr double spare_share = 0.3;          // of the time, for unstable samples
 constexpr double link_share = 2;             // of a figure's time, for the rate of a link
+constexpr double least_stream_seconds = 5e-3;  // of a run that a link's rate is taken from, however little time is left
 constexpr std::size_t most_pairings = 4;     // of hosts, each in both directions
 constexpr std::size_t most_fans = 4;         // the most hosts that are timed with several others at once
 constexpr double most_stream_bytes = 256e6;
@@ -451,7 +452,7 @@ class Calibrator {
 
   std::vector<double> stream_rates(const std::vector<StreamGroup>& groups) {
     begin_figure();
-    const double wanted = link_share * budget_ / 9;
+    const double wanted = std::max(link_share * budget_ / 9, least_stream_seconds);
     std::vector<double> bytes(groups.size(), 1 << 18U);
     const auto run = [&](double factor, int repetitions) {
       std::vector<Message> messages;
@@ -621,6 +622,7 @@ class Calibrator {
   // --- The fit of the model: all devices transpose a matrix, from which no figure was taken.
 
   void check_together() {
+    begin_figure();
     std::vector<Device> all = numbers_below<Device>(static_cast<std::size_t>(options_.devices));
     const std::int64_t count = options_.devices;
     double slowest = machine_.inside_rate;

@@ -216,7 +216,7 @@ def test_machines_are_measured_with_the_devices_at_hand(mesh, monkeypatch):
             machine = retile.jax.calibrate()
         except RuntimeError as error:
             assert str(error).endswith("the machine is too busy to be measured")
-            return
+            pytest.skip(str(error))
     assert machine.hosts == [list(range(8))]
     x, target = put(mesh, P("x", "y")), NamedSharding(mesh, P("y", "x"))
     np.testing.assert_array_equal(reshard(x, target, machine=machine), ARRAY)
