@@ -7,10 +7,16 @@ wrote. So all ranks learn within seconds that they disagree, and after the time 
 that fails breaks the connections of its process group, because nothing else ends the wait for a message.
 
 Messages of backends like NCCL have no tags, and nobody waits for them in Python. There, ranks meet before they move
-something for the first time. Later a thread posts the number of this rank's calls with a digest of all of them, compares
-it with what its two neighbours among the participants post, and breaks the connections where they differ or stay behind.
+something for the first time. Later a thread posts the number of this rank's calls with a digest of all of them, and
+compares it with what its two neighbours among the participants post. It gives up the participants, and breaks this
+rank's connections, in three cases only: digests of the same calls differ, this rank has been in a call for longer than
+the time limit and another one has not begun it, or another rank has failed. So ranks that make equal calls are never
+given up, however long their devices take and whenever they leave. Once the host has returned from a call, it cannot
+tell a device that waits for a rank that never comes from one that has other work to do before: that wait is ended by
+the time limit of the backend.
 """
 
+import atexit
 import concurrent.futures
 import contextlib
 import dataclasses
@@ -65,12 +71,11 @@ class Participants:
     def __init__(self, group: dist.ProcessGroup, ranks: tuple[int, ...]) -> None:
         self.group = group
         self.ranks = ranks
+        self.rank = dist.get_rank()
         self.name = hashlib.blake2b(json.dumps(ranks).encode(), digest_size=8).hexdigest()
-        self.calls = 0
-        self.digest = 0  # of all calls
         self.posted = 0  # the number of calls that the board was told
         self.agreed = 0  # without tags: the number of calls in which the neighbours do the same
-        self.latest = Progress(0, 0, "")
+        self.latest = Progress(0, 0, "", "")
         self.met: set[int] = set()  # fingerprints of subjects that were moved before
         self.trail: dict[int, Call] = {}  # without tags: the last calls in which they do, and those since
         self.verdict = ""  # without tags: the reason why no further call can be made
@@ -85,37 +90,42 @@ class Participants:
 
     def neighbours(self) -> set[int]:
         """The ranks before and behind this one: if all agree with theirs, all agree."""
-        rank = dist.get_rank()
-        position = self.ranks.index(rank)
-        return {self.ranks[position - 1], self.ranks[(position + 1) % len(self.ranks)]} - {rank}
+        position = self.ranks.index(self.rank)
+        return {self.ranks[position - 1], self.ranks[(position + 1) % len(self.ranks)]} - {self.rank}
 
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """How many calls a rank has made with the same participants, a digest of all of them, and what the last one
-    moves."""
+    """How many calls a rank has made with the same participants, a digest of all of them, what the last one moves, and
+    its fault, if nothing was sent because of one."""
 
     number: int
     digest: int
     text: str
+    fault: str
 
 
 class Call:
-    """One movement in which this rank takes part."""
+    """One movement in which this rank takes part. With a `fault`, it sends nothing. The digest tells such calls from
+    others, so that ranks agree if all of them have a fault."""
 
-    def __init__(self, participants: Participants, subject: Subject, time_limit: float) -> None:
-        participants.calls += 1
+    def __init__(
+        self, participants: Participants, subject: Subject, time_limit: float, device_type: str, fault: str
+    ) -> None:
         self.participants = participants
         self.group = participants.group
         self.subject = subject
-        self.number = participants.calls
-        participants.digest = (participants.digest * 0x100000001B3 + subject.fingerprint) % 2**63
-        participants.latest = Progress(self.number, participants.digest, subject.text)
-        self.digest = participants.digest
+        self.number = participants.latest.number + 1
+        try:
+            self.has_tags = has_tags(self.group, device_type)
+        except InputError as error:
+            self.has_tags, fault = False, fault or str(error)
+        digest = (participants.latest.digest * 0x100000001B3 + subject.fingerprint + bool(fault)) % 2**63
+        participants.latest = self.progress = Progress(self.number, digest, subject.text, fault)
         self.tag = (subject.fingerprint + self.number * 0x9E3779B1) % TAGS
         self.time_limit = time_limit
+        self.device_type = device_type
         self.began = time.monotonic()
-        self.is_watched = False  # false where there are no tags: then ranks meet instead
         self.waits_for: int | None = None
         self.verdict = ""  # the reason why the call cannot be finished
 
@@ -127,7 +137,7 @@ class Call:
         """A record of what this rank does."""
         return {
             "time": time.time(),
-            "rank": dist.get_rank(),
+            "rank": self.participants.rank,
             "participants": self.participants.name,
             "number": self.number,
             "ranks": self.participants.ranks,
@@ -170,34 +180,43 @@ class Call:
 class GroupState:
     """What this process knows about a process group."""
 
+    store: dist.Store
     participants: dict[tuple[int, ...], Participants] = dataclasses.field(default_factory=dict)
     backends: dict[str, str] = dataclasses.field(default_factory=dict)  # names, by type of device
     call: Call | None = None  # the one in progress
     thread: concurrent.futures.ThreadPoolExecutor | None = None  # makes calls later, one by one
     later: concurrent.futures.Future | None = None  # the last such call
-    has_board: bool = True  # false once the store is gone, with the process that has it
+    rest: float = PERIOD  # seconds for which the watcher leaves a store alone that did not answer
+    rests_until: float = 0.0
 
     def counts(self) -> dict[str, int]:
         """The number of calls made, by participants."""
-        return {one.name: one.calls for one in self.participants.values()}
+        return {one.name: one.latest.number for one in self.participants.values()}
 
 
 _states: dict[dist.ProcessGroup, GroupState] = {}
 _lock = threading.Lock()
 _watcher: threading.Thread | None = None
+_ending = threading.Event()
 
 
 def _group_state(group: dist.ProcessGroup) -> GroupState:
     state = _states.get(group)
     if state is None:
-        for other in [one for one in _states if one not in dist.distributed_c10d._world.pg_map]:
-            del _states[other]  # it was destroyed
-        state = _states[group] = GroupState()
+        state = _states.setdefault(group, GroupState(_board_of(group)))
     return state
 
 
+def _board_of(group: dist.ProcessGroup) -> dist.Store:
+    """The store of the group, by a connection of its own: a wait blocks all threads that share a connection."""
+    store = dist.distributed_c10d._world.pg_map[group][1]
+    with contextlib.suppress(AttributeError, RuntimeError):  # not every store can be cloned
+        return store.clone()
+    return store
+
+
 def store_of(group: dist.ProcessGroup) -> dist.Store:
-    return dist.distributed_c10d._world.pg_map[group][1]
+    return _group_state(group).store
 
 
 def backend_of(group: dist.ProcessGroup, device_type: str) -> str:
@@ -266,8 +285,11 @@ def _finish_later(state: GroupState) -> None:
 
 
 @contextlib.contextmanager
-def calling(participants: Participants, subject: Subject, time_limit: float, device_type: str) -> Iterator[Call]:
-    """A context in which this rank makes a call. If it fails for any reason, the other ranks are told."""
+def calling(
+    participants: Participants, subject: Subject, time_limit: float, device_type: str, fault: str = ""
+) -> Iterator[Call]:
+    """A context in which this rank makes a call. If it fails for any reason, the other ranks are told. A `fault` of the
+    input is raised before anything is sent: if all ranks have one, the group can still be used."""
     state = _group_state(participants.group)
     _finish_later(state)
     with _lock:
@@ -276,19 +298,25 @@ def calling(participants: Participants, subject: Subject, time_limit: float, dev
                 "another thread moves a tensor over this process group\n"
                 "hint: give each thread a group of its own, group=torch.distributed.new_group()"
             )
-        call = state.call = Call(participants, subject, time_limit)
+        call = state.call = Call(participants, subject, time_limit, device_type, fault)
+        if not (call.has_tags or participants.verdict):
+            participants.trail[call.number] = call
         if _watcher is None:
             _start_watcher()
     try:
-        call.is_watched = has_tags(participants.group, device_type)
-        if call.is_watched:
+        if call.progress.fault:
+            raise InputError(call.progress.fault)
+        if call.has_tags:
             yield call
         else:
             yield from _without_tags(call)
     except BaseException as error:
         call.verdict = call.verdict or str(error) or type(error).__name__
-        with contextlib.suppress(RuntimeError):
-            write(call)
+        if call.has_tags:
+            with contextlib.suppress(RuntimeError):
+                write(call)
+        elif not call.progress.fault:
+            give_up(participants, call.verdict)
         raise
     finally:
         state.call = None
@@ -299,7 +327,6 @@ def _without_tags(call: Call) -> Iterator[Call]:
     participants = call.participants
     if participants.verdict:
         raise AgreementError(participants.verdict)
-    participants.trail[call.number] = call
     try:
         meet(call)
         yield call
@@ -319,17 +346,15 @@ def _without_tags(call: Call) -> Iterator[Call]:
 
 def write(call: Call) -> None:
     store = store_of(call.group)
-    store.set(f"retile/{dist.get_rank()}", json.dumps(call.record()))
+    store.set(f"retile/{call.participants.rank}", json.dumps(call.record()))
     if call.verdict:  # the first failure is the reason
         store.compare_set(call.place("failure"), "", json.dumps(call.record()))
-        if not call.is_watched:
-            give_up(call.participants, call.verdict)
 
 
 def post(participants: Participants) -> None:
     latest = participants.latest
     if latest.number != participants.posted:
-        place = participants.place(f"progress/{dist.get_rank()}")
+        place = participants.place(f"progress/{participants.rank}")
         store_of(participants.group).set(place, json.dumps(dataclasses.astuple(latest)))
         participants.posted = latest.number
 
@@ -337,7 +362,7 @@ def post(participants: Participants) -> None:
 def progress_of(participants: Participants, rank: int) -> Progress:
     """What a rank last posted, within PERIOD of its last call."""
     store, place = store_of(participants.group), participants.place(f"progress/{rank}")
-    return Progress(*json.loads(store.get(place))) if store.check([place]) else Progress(0, 0, "")
+    return Progress(*json.loads(store.get(place))) if store.check([place]) else Progress(0, 0, "", "")
 
 
 def read(store: dist.Store, place: str, oldest: float = OLDEST) -> dict[str, Any] | None:
@@ -368,18 +393,18 @@ def find_disagreement(call: Call, peer: dict[str, Any]) -> str:
         return f"ranks disagree: rank {peer['rank']} moves {peer['text']}" if is_other else ""
     own = _group_state(call.group).counts()
     is_this_call_to_come = peer["counts"].get(call.participants.name, 0) < call.number
-    if dist.get_rank() not in peer["ranks"] or own.get(name, 0) >= number or not is_this_call_to_come:
+    if call.participants.rank not in peer["ranks"] or own.get(name, 0) >= number or not is_this_call_to_come:
         return ""
     return f"ranks disagree: rank {peer['rank']} is in call {number} of {named(peer['ranks'])}: {peer['text']}"
 
 
 def find_missing(call: Call) -> str:
-    """Names all ranks that have not made the call, and what they do instead."""
+    """Names all ranks that have not made the call, and what they do instead. Empty where all have made it."""
     store, participants = store_of(call.group), call.participants
-    others = [rank for rank in participants.ranks if rank != dist.get_rank()]
+    others = [rank for rank in participants.ranks if rank != participants.rank]
     missing = [rank for rank in others if progress_of(participants, rank).number < call.number]
     if not missing:
-        return f"ranks waited for each other for {call.time_limit:g} s"
+        return ""
     records = [read(store, f"retile/{rank}") for rank in missing]
     elsewhere = "".join(
         f"\n  rank {record['rank']} is in call {record['number']} of {named(record['ranks'])}"
@@ -411,11 +436,19 @@ def _start_watcher() -> None:
     global _watcher
     _watcher = threading.Thread(target=_watch, name="retile", daemon=True)
     _watcher.start()
+    atexit.register(_end_watcher)
+
+
+def _end_watcher() -> None:
+    """Lets it post the last calls of this process, if the store answers soon."""
+    if _watcher is not None:
+        _ending.set()
+        _watcher.join(1)
 
 
 def _forget() -> None:  # in a forked process, which has no such thread
-    global _watcher
-    _watcher = None
+    global _watcher, _ending
+    _watcher, _ending = None, threading.Event()
     _states.clear()
 
 
@@ -423,97 +456,114 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def _watch() -> None:
-    while True:
-        time.sleep(PERIOD)
-        for state in list(_states.values()):
-            if state.has_board:
-                try:
-                    _look_after(state)
-                except (RuntimeError, KeyError, ValueError):  # the store, the group or all of them are gone
-                    state.has_board = False
+    is_ending = False
+    while not is_ending:
+        is_ending = _ending.wait(PERIOD)
+        for group, state in list(_states.items()):
+            if time.monotonic() >= state.rests_until:
+                _look_after(state, is_ending)
+            if group not in dist.distributed_c10d._world.pg_map:
+                _states.pop(group, None)  # it was destroyed
 
 
-def _look_after(state: GroupState) -> None:
+def _look_after(state: GroupState, is_ending: bool) -> None:
+    try:
+        for participants in list(state.participants.values()):
+            post(participants)
+        if not is_ending:
+            _find_failures(state)
+        state.rest = PERIOD
+    except RuntimeError:  # the store did not answer: it may do later, or is gone with the process that has it
+        state.rests_until = time.monotonic() + state.rest
+        state.rest *= 2
+
+
+def _find_failures(state: GroupState) -> None:
     for participants in list(state.participants.values()):
-        post(participants)
         if not participants.verdict:
             compare(participants)
     call = state.call
-    if call is not None and call.is_watched and not call.verdict and time.monotonic() - call.began > PATIENCE:
+    if call is not None and call.has_tags and not call.verdict and time.monotonic() - call.began > PATIENCE:
         write(call)
         judge(call, is_over=time.monotonic() - call.began > call.time_limit)
         if call.verdict and state.call is call:
             write(call)
-            break_connections(call.participants)
+            break_connections(call)
 
 
-def break_connections(participants: Participants) -> None:
+def break_connections(call: Call) -> None:
     """Ends this rank's waits. Over gloo, one message that times out gives up all of them."""
-    if "gloo" not in _group_state(participants.group).backends.values():
+    if _group_state(call.group).backends.get(call.device_type) != "gloo":
         with contextlib.suppress(AttributeError, RuntimeError):  # older versions leave it to the backend's own limit
-            participants.group.abort()
+            call.group._get_backend(torch.device(call.device_type)).abort()
         return
     nothing = torch.empty(1, dtype=torch.uint8)
-    for rank, position in participants.positions.items():
-        if rank != dist.get_rank():
+    for rank, position in call.participants.positions.items():
+        if rank != call.participants.rank:
             with contextlib.suppress(RuntimeError):  # nothing times out where the connection is broken already
-                participants.group.recv([nothing], position, TAGS).wait(datetime.timedelta(milliseconds=1))
+                call.group.recv([nothing], position, TAGS).wait(datetime.timedelta(milliseconds=1))
 
 
 # --- Without tags, ranks are compared later: where they disagree, messages may have been mixed up, or wait for ever.
 
 
 def compare(participants: Participants) -> None:
-    """Compares this rank's calls with those of its neighbours, and gives up where they differ or stay behind."""
+    """Gives up if another rank has failed, a neighbour makes other calls, or this rank waits for one that stays away."""
     calls = list(participants.trail.values())
     if not calls:
         return
-    now, last = time.monotonic(), calls[-1]
-    if participants.agreed == last.number and now - last.began > last.time_limit + OLDEST:
-        participants.trail.clear()  # all others have been told by now, too
+    verdict = find_failure(participants) or find_difference(participants, calls[-1]) or find_wait(participants)
+    if verdict:
+        give_up(participants, verdict)
+        logging.getLogger("retile").error(verdict)
+        break_connections(calls[-1])
         return
+    for call in calls:
+        is_old = time.monotonic() - call.began > call.time_limit + OLDEST  # all others have been told by now, too
+        if call.number < participants.agreed or (call.number == participants.agreed and is_old):
+            del participants.trail[call.number]
+
+
+def find_failure(participants: Participants) -> str:
     store, place = store_of(participants.group), participants.place("failure")
-    if store.check([place]):
-        rank, verdict = json.loads(store.get(place))
-        fault = f"rank {rank} failed: {verdict}"
-        break_off(participants, fault, fault)
-        return
-    if participants.agreed == last.number or now - calls[0].began < PATIENCE:
-        return
+    if not store.check([place]):
+        return ""
+    rank, verdict = json.loads(store.get(place))
+    return f"rank {rank} failed: {verdict}"
+
+
+def find_difference(participants: Participants, last: Call) -> str:
+    """How a neighbour's calls differ from this rank's, the last of which is given. Where they do not, notes how many
+    agree."""
+    if participants.agreed == last.number:
+        return ""
     agreed = participants.posted
     for rank in participants.neighbours():
         theirs = progress_of(participants, rank)
         own = participants.trail.get(theirs.number)
-        if own is not None and own.digest != theirs.digest:
-            fault = f"ranks disagree: rank {rank} moves {theirs.text}"
-            break_off(participants, fault, own.tell(fault))
-            return
+        if own is not None and own.progress.digest != theirs.digest:
+            failed, fault = (rank, theirs.fault) if theirs.fault else (participants.rank, own.progress.fault)
+            reason = f"rank {failed} failed: {fault}" if fault else f"ranks disagree: rank {rank} moves {theirs.text}"
+            return own.tell(reason)
         agreed = min(agreed, theirs.number)
     participants.agreed = agreed
-    for call in calls:
-        if call.number < agreed:
-            del participants.trail[call.number]
-        elif call.number > agreed and now - call.began > call.time_limit:
-            fault = find_missing(call)
-            break_off(participants, fault, call.tell(fault))
-            return
+    return ""
 
 
-def break_off(participants: Participants, fault: str, verdict: str) -> None:
-    """Ends all calls: the one in progress, messages that a device still waits for, and calls to come."""
+def find_wait(participants: Participants) -> str:
+    """Names the ranks that do not come, if this rank is in a call for longer than its time limit."""
     call = _group_state(participants.group).call
-    if call is not None and call.participants is participants:
-        call.verdict = call.verdict or verdict
-        store_of(participants.group).set(call.place("end"), fault)  # for ranks that wait to meet
-    give_up(participants, verdict)
-    logging.getLogger("retile").error(verdict)
-    break_connections(participants)
+    if call is None or participants.trail.get(call.number) is not call or call.number <= participants.agreed:
+        return ""
+    missing = find_missing(call) if time.monotonic() - call.began > call.time_limit else ""
+    return call.tell(missing) if missing else ""
 
 
 def give_up(participants: Participants, verdict: str) -> None:
     participants.verdict = participants.verdict or verdict
-    record = json.dumps([dist.get_rank(), verdict])
-    store_of(participants.group).compare_set(participants.place("failure"), "", record)
+    record = json.dumps([participants.rank, verdict])
+    with contextlib.suppress(RuntimeError):  # connections are broken even if the store is gone
+        store_of(participants.group).compare_set(participants.place("failure"), "", record)
 
 
 # --- Without tags, ranks meet before they move something for the first time: connections are made then.
@@ -521,25 +571,22 @@ def give_up(participants: Participants, verdict: str) -> None:
 
 def meet(call: Call) -> None:
     """Returns when all ranks have made the call. Raises AgreementError."""
-    if call.subject.fingerprint in call.participants.met:
+    participants, own = call.participants, call.subject.fingerprint
+    if own in participants.met:
         return
     store, place = store_of(call.group), call.place
-    own = json.dumps([call.subject.fingerprint, call.subject.text, dist.get_rank()])
-    fingerprint, text, rank = json.loads(store.compare_set(place("first"), "", own))
-    if fingerprint != call.subject.fingerprint:
-        store.set(place("end"), f"ranks disagree: rank {dist.get_rank()} moves {call.subject.text}")
+    first = store.compare_set(place("first"), "", json.dumps([own, call.subject.text, participants.rank]))
+    fingerprint, text, rank = json.loads(first)
+    if fingerprint != own:
         raise AgreementError(call.tell(f"ranks disagree: rank {rank} moves {text}"))
-    store.set(place(dist.get_rank()), "")
-    if store.add(place("count"), 1) == len(call.participants.ranks):
+    if store.add(place("count"), 1) == len(participants.ranks):
         store.set(place("end"), "")
-    try:
-        store.wait([place("end")], datetime.timedelta(seconds=call.time_limit))
-    except RuntimeError:
-        missing = [rank for rank in call.participants.ranks if not store.check([place(rank)])]
-        raise AgreementError(call.tell(f"{named(missing)} did not take part within {call.time_limit:g} s")) from None
-    if call.verdict:
-        raise AgreementError(call.verdict)
-    fault = store.get(place("end")).decode()
-    if fault:
-        raise AgreementError(call.tell(fault))
-    call.participants.met.add(call.subject.fingerprint)
+    pause = 0.001
+    while not store.check([place("end")]):  # a wait would block the other threads that use the store
+        if participants.verdict:
+            raise AgreementError(participants.verdict)
+        if time.monotonic() - call.began > call.time_limit + GRACE:  # and all of them have begun the call
+            raise AgreementError(call.tell(f"ranks waited for each other for {call.time_limit:g} s"))
+        time.sleep(pause)
+        pause = min(2 * pause, PERIOD / 5)
+    participants.met.add(own)

@@ -382,11 +382,8 @@ class _Arrival(dist._Work):
 def _moved(movement: Movement, tile: torch.Tensor, result: torch.Tensor | None) -> torch.Tensor:
     participants, kind = movement.participants, tile.device.type
     _meet_first(tile.device, participants.group)
-    time_limit = movement.request.options.time_limit
-    with _agreement.calling(participants, movement.subject, time_limit or TIME_LIMIT, kind) as call:
-        fault = movement.find_tile_fault(tile)
-        if fault:
-            raise InputError(fault)
+    time_limit, fault = movement.request.options.time_limit or TIME_LIMIT, movement.find_tile_fault(tile)
+    with _agreement.calling(participants, movement.subject, time_limit, kind, fault) as call:
         is_gathered = has_fast_gather(tile.device, participants.group) and movement.gathered_axis is not None
         if is_gathered or movement.request.source.is_sum or not movement.are_boxes_single:
             tile = tile.contiguous()

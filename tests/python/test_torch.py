@@ -27,6 +27,21 @@ def test_in_all_ranks(outcomes, name):
     assert outcomes[name] == ""
 
 
+LEAVING = """
+import sys, torch.distributed as dist
+from retile._agreement import Subject, calling, participants_of
+
+dist.init_process_group("gloo", store=dist.FileStore(sys.argv[1]), rank=0, world_size=1)
+with calling(participants_of(dist.group.WORLD, (0,)), Subject("the last tensor"), 60, "cpu"):
+    pass
+"""
+
+
+def test_a_process_that_ends_tells_of_its_last_call(tmp_path):
+    subprocess.run([sys.executable, "-c", LEAVING, tmp_path / "store"], check=True)
+    assert b"the last tensor" in (tmp_path / "store").read_bytes()
+
+
 def test_the_readmes_program_prints_what_it_says(tmp_path):
     page = (ROOT / "README.md").read_text()
     block = blocks_of(page)[1]

@@ -3,6 +3,8 @@
 A call that fails breaks the connections of its group, so that each case has a group of its own.
 """
 
+import contextlib
+import datetime
 import threading
 import time
 from unittest import mock
@@ -14,7 +16,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch_cases import DEVICE, assert_moved, mesh_of, message_of, put, slice_of, tensor_of
 
 import retile
-from retile import _agreement
+from retile import _agreement, _point_to_point
 from retile.torch import AgreementError, enabled, redistribute
 
 CASES = []
@@ -161,14 +163,43 @@ def calls_of_some_ranks_are_counted_apart():
         assert_moved(moved, tensor, halves[1], COLUMNS)
 
 
+@case
+def ranks_that_take_long_in_a_call_are_waited_for():
+    group, tensor, mesh = dist.new_group(), tensor_of(16, 24), mesh_of(8)
+    move = _point_to_point.move
+
+    def late_move(*arguments):
+        time.sleep(2.5 if dist.get_rank() == 4 else 0)
+        return move(*arguments)
+
+    with mock.patch.object(_point_to_point, "move", late_move):
+        moved = redistribute(rows_of(tensor), COLUMNS, group=group, time_limit=1)
+    assert_moved(moved, tensor, mesh, COLUMNS)
+
+
+@case
+def waits_end_on_the_backend_of_the_call():
+    group = mock.Mock()
+    backends = {"cpu": "gloo", "cuda": "nccl"}
+    _agreement._states[group] = _agreement.GroupState(mock.Mock(), backends=backends)
+    _agreement.break_connections(mock.Mock(group=group, device_type="cuda"))
+    group._get_backend.assert_called_once_with(torch.device("cuda"))
+    group._get_backend.return_value.abort.assert_called_once_with()
+    group.recv.assert_not_called()
+
+
 # --- Backends without tags: ranks meet when they move something for the first time.
+
+
+def without_tags():
+    return mock.patch.object(_agreement, "BACKENDS_WITH_TAGS", frozenset())
 
 
 @case
 def ranks_meet_where_there_are_no_tags():
     group, other_group, tensor, mesh = dist.new_group(), dist.new_group(), tensor_of(16, 24), mesh_of(8)
     rank = dist.get_rank()
-    with mock.patch.object(_agreement, "BACKENDS_WITH_TAGS", frozenset()):
+    with without_tags():
         for _ in range(2):
             assert_moved(redistribute(rows_of(tensor), COLUMNS, group=group), tensor, mesh, COLUMNS)
         other = tensor.bfloat16() if rank == 3 else tensor
@@ -199,7 +230,7 @@ def later_disagreements_are_told_where_there_are_no_tags():
     """As many bytes go between the same ranks, so that nothing waits and nothing breaks."""
     group, tensor = dist.new_group(), tensor_of(16, 24)
     others = rows_of(tensor.int())
-    with mock.patch.object(_agreement, "BACKENDS_WITH_TAGS", frozenset()):
+    with without_tags():
         for dt in (rows_of(tensor), others):
             redistribute(dt, COLUMNS, group=group)
         mixed = others if dist.get_rank() == 3 else rows_of(tensor)
@@ -210,7 +241,7 @@ def later_disagreements_are_told_where_there_are_no_tags():
 @case
 def ranks_that_stop_coming_are_told_where_there_are_no_tags():
     group, tensor = dist.new_group(), tensor_of(16, 24)
-    with mock.patch.object(_agreement, "BACKENDS_WITH_TAGS", frozenset()):
+    with without_tags():
         redistribute(rows_of(tensor), COLUMNS, group=group)
         if dist.get_rank() in (0, 5):
             return
@@ -221,7 +252,7 @@ def ranks_that_stop_coming_are_told_where_there_are_no_tags():
 @case
 def ranks_that_agree_are_compared_no_longer():
     group, tensor = dist.new_group(), tensor_of(16, 24)
-    with mock.patch.object(_agreement, "BACKENDS_WITH_TAGS", frozenset()), mock.patch.object(_agreement, "OLDEST", 0):
+    with without_tags(), mock.patch.object(_agreement, "OLDEST", 0):
         for _ in range(30):
             redistribute(rows_of(tensor), COLUMNS, group=group, time_limit=3)
         (participants,) = _agreement._group_state(group).participants.values()
@@ -232,8 +263,127 @@ def ranks_that_agree_are_compared_no_longer():
         assert not participants.trail and not participants.verdict and participants.agreed == 30
 
 
-# Cases that need no tags, for backends that have none.
-LATER = [later_disagreements_are_told_where_there_are_no_tags, ranks_that_stop_coming_are_told_where_there_are_no_tags]
+@case
+def ranks_that_tell_nothing_of_a_call_that_ended_are_no_fault():
+    """As those whose process ends before its watcher looks at the board."""
+    group, tensor, mesh = dist.new_group(), tensor_of(16, 24), mesh_of(8)
+    post = (lambda participants: None) if dist.get_rank() == 3 else _agreement.post
+    with without_tags():
+        with mock.patch.object(_agreement, "post", post):
+            redistribute(rows_of(tensor), COLUMNS, group=group, time_limit=1)
+            time.sleep(3)
+        assert_moved(redistribute(rows_of(tensor), COLUMNS, group=group), tensor, mesh, COLUMNS)
+
+
+@case
+def stores_that_fail_once_are_asked_again():
+    group, tensor, post, failures = dist.new_group(), tensor_of(16, 24), _agreement.post, ["the store is busy"]
+
+    def failing(participants):
+        if participants.group is group and failures:
+            raise RuntimeError(failures.pop())
+        post(participants)
+
+    with without_tags(), mock.patch.object(_agreement, "post", failing):
+        redistribute(rows_of(tensor), COLUMNS, group=group)
+        (participants,) = _agreement._group_state(group).participants.values()
+        end = time.monotonic() + SECONDS
+        while not participants.posted and time.monotonic() < end:
+            time.sleep(_agreement.PERIOD)
+    assert participants.posted == 1 and not failures
+
+
+@case
+def waits_for_the_store_hold_up_no_call():
+    group, tensor = dist.new_group(), tensor_of(16, 24)
+    store = dist.distributed_c10d._world.pg_map[group][1]
+
+    def wait():
+        with contextlib.suppress(RuntimeError):
+            store.wait(["what nobody sets"], datetime.timedelta(seconds=5))
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    start = time.monotonic()
+    with without_tags():
+        redistribute(rows_of(tensor), COLUMNS, group=group)
+    assert time.monotonic() - start < 4
+    thread.join()
+
+
+@case
+def threads_that_meet_wait_for_none_but_their_own():
+    first, second = dist.new_group(), dist.new_group()
+    found = {}
+
+    def run(group):
+        try:
+            redistribute(rows_of(tensor_of(16, 24)), COLUMNS, group=group, time_limit=6)
+            found[group] = ""
+        except AgreementError as error:
+            found[group] = str(error)
+
+    threads = [threading.Thread(target=run, args=(group,)) for group in (first, second)]
+    is_late = dist.get_rank() == 4  # in the first group
+    with without_tags():
+        for thread in reversed(threads) if is_late else threads:
+            thread.start()
+            if is_late:
+                thread.join()
+            time.sleep(0.5)
+        for thread in threads:
+            thread.join()
+    assert found == {first: "", second: ""}, found
+
+
+@case
+def groups_can_be_used_after_a_fault_of_all_ranks():
+    group, tensor, mesh = dist.new_group(), tensor_of(16, 24), mesh_of(8)
+    wrong = "this rank's tile has shape [3, 24], and (Shard(dim=0),) makes it [2, 24]"
+    faulty = put(tensor, mesh, ROWS, torch.zeros(3, 24))
+    with without_tags():
+        for _ in range(2):  # before they meet, and afterwards
+            assert told(redistribute, faulty, COLUMNS, group=group, error=retile.InputError) == wrong
+            with mock.patch.object(_agreement, "BACKENDS_WITHOUT_MESSAGES", frozenset({"gloo"})):
+                told(redistribute, rows_of(tensor), COLUMNS, group=group, error=retile.InputError)
+            time.sleep(2 * _agreement.PATIENCE)
+            assert_moved(redistribute(rows_of(tensor), COLUMNS, group=group), tensor, mesh, COLUMNS)
+
+
+@case
+def faults_of_one_rank_are_told_where_there_are_no_tags():
+    wrong = "this rank's tile has shape [3, 24], and (Shard(dim=0),) makes it [2, 24]"
+    tensor, mesh = tensor_of(16, 24), mesh_of(8)
+    for is_met in (False, True):
+        group = dist.new_group()
+        with without_tags():
+            if is_met:
+                redistribute(rows_of(tensor), COLUMNS, group=group)
+            if dist.get_rank() == 2:
+                faulty = put(tensor, mesh, ROWS, torch.zeros(3, 24))
+                assert told(redistribute, faulty, COLUMNS, group=group, error=retile.InputError) == wrong
+            else:
+                message = told(redistribute, rows_of(tensor), COLUMNS, group=group)
+                assert f"rank 2 failed: {wrong}" in message, message
+
+
+@case
+def calls_that_begin_during_a_comparison_are_compared_later():
+    class Trail(dict):
+        def values(self):
+            found = list(super().values())
+            self[2] = mock.Mock(number=2)
+            return found
+
+    participants = _agreement.Participants(dist.new_group(), tuple(range(8)))
+    participants.trail = Trail({1: mock.Mock(number=1, began=-1000, time_limit=60)})
+    participants.agreed = 1
+    _agreement.compare(participants)
+    assert list(participants.trail) == [2]
+
+
+# Cases of backends without tags that need none, and no host that waits.
+LATER = [later_disagreements_are_told_where_there_are_no_tags]
 
 # --- Process groups.
 
@@ -283,6 +433,6 @@ def threads_have_groups_of_their_own():
         thread.join()
     assert found == dict.fromkeys(range(4), "")
     state = _agreement._group_state(groups[0])
-    state.call = mock.Mock(verdict="")  # of another thread
+    state.call = mock.Mock(has_tags=False)  # of another thread
     message = message_of(redistribute, rows_of(tensor_of(8, 8)), COLUMNS, group=groups[0])
     assert message.startswith("another thread moves a tensor over this process group\nhint: give each thread a group")
