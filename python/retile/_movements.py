@@ -53,6 +53,11 @@ class End:
     def is_sum(self) -> bool:
         return any(kind not in ("replicate", "shard") for kind, *_ in self.placements)
 
+    @property
+    def copies(self) -> int:
+        """The number of ranks that hold an element, or parts of it."""
+        return math.prod(size for size, (kind, *_) in zip(self.sizes, self.placements, strict=True) if kind != "shard")
+
     def layout(self, shape: Sequence[int]) -> Layout:
         values = [("sum", 0, 1) if kind in ("avg", "norm") else (kind, *rest) for kind, *rest in self.placements]
         return dtensor_layout(*self.mesh, values, shape)
@@ -226,10 +231,19 @@ class Movement:
 
     @functools.cached_property
     def is_one_batch(self) -> bool:
-        """Whether all messages of a stage fit the staging at once, on every rank: it receives a tile at most, and sends
-        as much, or more where fewer ranks send."""
-        sent = -(-len(self.request.target.ranks) // len(self.request.source.ranks))
-        return self.is_batched and (1 + sent) * self.plan.peak * self.dtype.itemsize <= self.staging
+        """Whether all messages of a stage fit the staging at once, on every rank. It receives a tile at most."""
+        return self.is_batched and (self.plan.peak + self.most_sent) * self.dtype.itemsize <= self.staging
+
+    @functools.cached_property
+    def most_sent(self) -> int:
+        """A bound of the elements that a rank sends in a stage. Where tiles are equal, all ranks send as much; where they
+        are not, one may send its tile to all that want it."""
+        source, target = self.request.source, self.request.target
+        equal = -(-len(target.ranks) // len(source.ranks)) * self.plan.peak
+        ends = zip((source, target), self.layouts, strict=True)
+        if all(layout.local_size * len(end.ranks) == math.prod(self.shape) * end.copies for end, layout in ends):
+            return equal
+        return max(equal, self.layouts[0].local_size * target.copies)
 
     @functools.cached_property
     def ranks(self) -> tuple[int, ...]:

@@ -175,6 +175,29 @@ def messages_of_a_stage_are_one_batch_where_there_are_no_tags():
 
 
 @case
+def messages_are_one_batch_only_where_every_rank_has_room():
+    group, mesh = dist.new_group(), mesh_of(2, 4)
+    options, found = ("auto", None, group.group_name, None, None), []
+    sources, targets = (list(itertools.product(some, repeat=2)) for some in ([*WHOLE, Partial()], WHOLE))
+    with (
+        mock.patch.object(_agreement, "BACKENDS_WITH_TAGS", frozenset()),
+        mock.patch.object(_point_to_point, "BATCHED_STAGING_BYTES", 2**17),
+    ):
+        for shape, source, target in itertools.product([(1, 16384), (3, 4000), (128, 64)], sources, targets):
+            request = _movements.request_text(mesh, source, mesh, target, options)
+            movement = _movements.movement_of(request, shape, torch.float32)
+            plan, message = movement.plan, movement.message
+            stages = [_point_to_point.schedule(plan, rank, 4, message, ()) for rank in range(8)]
+            most = max(
+                sum(end.elements for one in stage.rounds for end in (one.send, one.receive) if end is not None)
+                for stage in itertools.chain(*stages)
+            )
+            assert not movement.is_one_batch or 4 * most <= movement.staging, (shape, source, target)
+            found.append(movement.is_one_batch)
+    assert any(found) and not all(found)
+
+
+@case
 def equal_regions_at_equal_distances_are_copied_at_once():
     region = _point_to_point.Region
     rows = [region((2, 3), (8, 1), 100 * i + 40 * j + 4 * k) for i in range(3) for j in range(2) for k in range(2)]
