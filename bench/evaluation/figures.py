@@ -11,6 +11,7 @@ OURS = ("auto", *PARTS)  # the best of ours is the fastest of these on each prob
 RIVALS = ("xla", "jax", "dtensor", "min-cost", "alltoallw", "scalapack", "fftw", "gather-slice")
 FLOOR = "memcpy"
 CONTENDERS = OURS + RIVALS + (FLOOR,)
+AGAIN = " again"  # after the name of a contender that was timed twice
 ADVERSARIAL = ("P1", "P2", "P3", "P4")  # chosen for being hard: reported by themselves, in no average
 
 
@@ -48,6 +49,11 @@ def in_order(contenders):
     """Known contenders first, in the order above."""
     known = [name for name in CONTENDERS if name in contenders]
     return known + sorted(set(contenders) - set(known))
+
+
+def compared(series):
+    """Contenders that ratios are shown of: neither the forms of our programs, nor those that were timed again."""
+    return [name for name in CONTENDERS if name in series.contenders]
 
 
 def moves_data(results):
@@ -95,6 +101,17 @@ def repeated(series):
     """Ratios of equal plans: those of other planners that have the steps of ours over ours. They show the noise."""
     compared = (compare(moving(series), part, "auto") for part in PARTS)
     return [c.ratio for some in compared for c in some.values() if c.theirs.steps == c.ours.steps]
+
+
+def timed_again(series):
+    """Ratios of equal contenders: the second time over the first. They show the noise, too."""
+    problems = [measured(results) for results in moving(series).values()]
+    return [
+        results[name + AGAIN].time / result.time
+        for results in problems
+        for name, result in results.items()
+        if name + AGAIN in results
+    ]
 
 
 def main_rival(series):

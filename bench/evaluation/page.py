@@ -101,6 +101,8 @@ def _ratios(all_series):
             rows += _ratio_row(words, name, series, _ratios_to(series, peer))
     for name, series in all_series.items():
         rows += _ratio_row("*the plan of `auto`, by another planner*", name, series, figures.repeated(series))
+    for name, series in all_series.items():
+        rows += _ratio_row("*a contender, timed again*", name, series, figures.timed_again(series))
     return table(["against", "ours", "results", "problems", "over ours", *SLOWER], rows)
 
 

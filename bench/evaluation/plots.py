@@ -94,7 +94,9 @@ def plot_ratios(series, path):
 def plot_contenders(series, path):
     """Ratios of every contender to ours."""
     values, base = {}, figures.main_base(series)
-    for contender in figures.in_order(series.contenders - {base}):
+    for contender in figures.compared(series):
+        if contender == base:
+            continue
         ratios = [c.ratio for c in figures.compare(figures.moving(series), contender, base).values()]
         if ratios:
             values[contender] = ratios

@@ -149,14 +149,17 @@ def ratio_rows(series, contender):
 
 
 def run_times(series):
-    rows = [row for contender in figures.in_order(series.contenders) for row in ratio_rows(series, contender)]
+    rows = [row for contender in figures.compared(series) for row in ratio_rows(series, contender)]
     if not rows:
         return [f"No problem was measured for both {figures.main_base(series)} and another contender."]
     header = ["contender", "ours", "problems", "geometric mean", "median", "best", "worst"]
+    noise = figures.summarize(figures.timed_again(series))
+    span = f" ({number(noise.least)} to {number(noise.most)})" if noise else ""
     return [
         "The time of a contender over ours: above 1 we are faster. *auto* is what a user gets, *paper* the planner of the "
         "paper's collectives, *best* the fastest of our planners on each problem, known only afterwards.",
         table(header + ["ours is slower on", "at most by"], rows),
+        *([f"Contenders that were timed twice: {number(noise.mean)}{span}."] if noise else []),
     ]
 
 

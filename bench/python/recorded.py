@@ -14,6 +14,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from evaluation.output import Output, run_line
+from evaluation.results_file import parse_lines
 
 import retile
 
@@ -24,15 +25,24 @@ class Recorded:
     def __init__(self, path, engine, framework, options):
         self.output, self.engine, self.is_begun = path and Output(path), engine, False
         self.end = time.monotonic() + options.seconds
-        self.done = {json.loads(key)[0] for key in self.output.done} if path else set()
         self.circumstances = {
             "devices": 8,
-            "ranks": 8 if engine == "gloo" else 1,
-            "threads": 1 if engine == "gloo" else os.cpu_count(),
+            "ranks": 1 if engine == "jax" else 8,
+            "threads": os.cpu_count() if engine == "jax" else 1,
             "scale": f"{options.megabytes:g} MB",
             "repetitions": options.repetitions,
             "options": {"peer": framework, "counts": "the fastest"},
         }
+        self.done = set(self._found(path)) if path and Path(path).is_file() else set()
+
+    def _found(self, path):
+        """The problems that are in the file at this scale."""
+        scale = None
+        for _, value in parse_lines(path)[0]:
+            if "run" in value:
+                scale = value["run"].get("scale")
+            elif (scale, value["engine"]) == (self.circumstances["scale"], self.engine):
+                yield value["id"]
 
     def wants(self, problem):
         """False for problems that are in the file, and for those that move nothing. Without a file, all are wanted."""

@@ -205,7 +205,7 @@ def run_rank(rank, options):
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     results = []
-    recorded = Recorded(options.out, "gloo", f"torch {torch.__version__}", options)
+    recorded = Recorded(options.out, options.backend, f"torch {torch.__version__}", options)
     chosen = [problem for problem in problems()[:: options.every] if recorded.wants(problem)]
     dist.barrier()  # all ranks have read the file
     for problem in chosen:
@@ -218,7 +218,7 @@ def run_rank(rank, options):
             results.append(result)
             if rank == 0:
                 print(json.dumps(result), flush=True)
-                names = {"ours": "auto", "shipped": "dtensor"}
+                names = {"ours": "auto", "shipped": "dtensor", "shipped again": "dtensor again"}
                 seconds = {names.get(name, name): time for name, time in result["seconds"].items()}
                 recorded.append(problem | {"shape": result["shape"]}, seconds)
     if rank == 0 and results:

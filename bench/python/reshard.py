@@ -155,13 +155,14 @@ def ratios(results, what, form):
 
 
 def start_processes():
-    """Runs this script in several processes, and ends with their highest exit status."""
+    """Runs this script in several processes, and fails where one of them does, or is ended by a signal."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
     command = [sys.executable, *sys.argv, "--process", address]
     processes = [subprocess.Popen([*command, str(number)]) for number in range(OPTIONS.processes)]
-    sys.exit(max(process.wait() for process in processes))
+    codes = [process.wait() for process in processes]
+    sys.exit(any(codes))
 
 
 def join_processes(address, number):
