@@ -17,7 +17,6 @@ the time limit of the backend.
 """
 
 import atexit
-import concurrent.futures
 import contextlib
 import dataclasses
 import datetime
@@ -28,7 +27,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -36,6 +35,17 @@ import torch.distributed as dist
 
 from retile import _retile
 from retile._errors import InputError
+from retile._process_groups import (
+    GroupState,
+    Participants,
+    Progress,
+    finish_later,
+    group_state,
+    has_tags,
+    named,
+    states,
+    store_of,
+)
 
 TIME_LIMIT = 60.0  # seconds that a rank waits for the others by default
 PATIENCE = 1.0  # seconds of waiting after which a rank looks at the board
@@ -43,8 +53,6 @@ PERIOD = 0.5  # seconds between two looks at the board
 OLDEST = 10.0  # seconds for which a record on the board is valid; allows for clocks that differ
 GRACE = 3.0  # seconds for which a rank whose connections were broken looks for the reason
 TAGS = 2**31 - 1  # number of tags, from 0; no message has the last one
-BACKENDS_WITH_TAGS = frozenset({"gloo", "mpi", "ucc"})
-BACKENDS_WITHOUT_MESSAGES = frozenset({"threaded", "fake"})
 
 
 class AgreementError(RuntimeError):
@@ -62,47 +70,6 @@ class Subject:
     @functools.cached_property
     def fingerprint(self) -> int:
         return int.from_bytes(hashlib.blake2b(f"{_retile.__version__} {self.text}".encode(), digest_size=7).digest())
-
-
-class Participants:
-    """Ranks of a process group that make calls together, and the number of their calls. Ranks are those of the
-    world."""
-
-    def __init__(self, group: dist.ProcessGroup, ranks: tuple[int, ...]) -> None:
-        self.group = group
-        self.ranks = ranks
-        self.rank = dist.get_rank()
-        self.name = hashlib.blake2b(json.dumps(ranks).encode(), digest_size=8).hexdigest()
-        self.posted = 0  # the number of calls that the board was told
-        self.agreed = 0  # without tags: the number of calls in which the neighbours do the same
-        self.latest = Progress(0, 0, "", "")
-        self.met: set[int] = set()  # fingerprints of subjects that were moved before
-        self.trail: dict[int, Call] = {}  # without tags: the last calls in which they do, and those since
-        self.verdict = ""  # without tags: the reason why no further call can be made
-        self.positions = {rank: dist.get_group_rank(group, rank) for rank in ranks}
-
-    def __str__(self) -> str:
-        return named(self.ranks)
-
-    def place(self, name: Any) -> str:
-        """The place on the board of what concerns all calls."""
-        return f"retile/{self.name}/{name}"
-
-    def neighbours(self) -> set[int]:
-        """The ranks before and behind this one: if all agree with theirs, all agree."""
-        position = self.ranks.index(self.rank)
-        return {self.ranks[position - 1], self.ranks[(position + 1) % len(self.ranks)]} - {self.rank}
-
-
-@dataclasses.dataclass(frozen=True)
-class Progress:
-    """How many calls a rank has made with the same participants, a digest of all of them, what the last one moves, and
-    its fault, if nothing was sent because of one."""
-
-    number: int
-    digest: int
-    text: str
-    fault: str
 
 
 class Call:
@@ -144,7 +111,7 @@ class Call:
             "fingerprint": self.subject.fingerprint,
             "text": self.subject.text,
             "waits_for": self.waits_for,
-            "counts": _group_state(self.group).counts(),
+            "counts": group_state(self.group).counts(),
             "verdict": self.verdict,
         }
 
@@ -176,112 +143,9 @@ class Call:
         return f"{fault}\n  in call {self.number} of {self.participants}: {self.subject.text}"
 
 
-@dataclasses.dataclass
-class GroupState:
-    """What this process knows about a process group."""
-
-    store: dist.Store
-    participants: dict[tuple[int, ...], Participants] = dataclasses.field(default_factory=dict)
-    backends: dict[str, str] = dataclasses.field(default_factory=dict)  # names, by type of device
-    call: Call | None = None  # the one in progress
-    thread: concurrent.futures.ThreadPoolExecutor | None = None  # makes calls later, one by one
-    later: concurrent.futures.Future | None = None  # the last such call
-    rest: float = PERIOD  # seconds for which the watcher leaves a store alone that did not answer
-    rests_until: float = 0.0
-
-    def counts(self) -> dict[str, int]:
-        """The number of calls made, by participants."""
-        return {one.name: one.latest.number for one in self.participants.values()}
-
-
-_states: dict[dist.ProcessGroup, GroupState] = {}
 _lock = threading.Lock()
 _watcher: threading.Thread | None = None
 _ending = threading.Event()
-
-
-def _group_state(group: dist.ProcessGroup) -> GroupState:
-    state = _states.get(group)
-    if state is None:
-        state = _states.setdefault(group, GroupState(_board_of(group)))
-    return state
-
-
-def _board_of(group: dist.ProcessGroup) -> dist.Store:
-    """The store of the group, by a connection of its own: a wait blocks all threads that share a connection."""
-    store = dist.distributed_c10d._world.pg_map[group][1]
-    with contextlib.suppress(AttributeError, RuntimeError):  # not every store can be cloned
-        return store.clone()
-    return store
-
-
-def store_of(group: dist.ProcessGroup) -> dist.Store:
-    return _group_state(group).store
-
-
-def backend_of(group: dist.ProcessGroup, device_type: str) -> str:
-    """The name of the backend. Raises InputError where it cannot send messages from such a device to another
-    process."""
-    known = _group_state(group).backends
-    if device_type not in known:
-        try:
-            known[device_type] = group._get_backend(torch.device(device_type)).name()
-        except RuntimeError:
-            raise InputError(f"the process group has no backend for tensors on {device_type}") from None
-    if known[device_type] in BACKENDS_WITHOUT_MESSAGES:
-        raise InputError(f"the backend '{known[device_type]}' has no messages between processes")
-    return known[device_type]
-
-
-def has_tags(group: dist.ProcessGroup, device_type: str) -> bool:
-    return backend_of(group, device_type) in BACKENDS_WITH_TAGS
-
-
-def participants_of(group: dist.ProcessGroup, ranks: tuple[int, ...]) -> Participants:
-    """These ranks of the group as participants. Raises InputError where some are not in the group."""
-    state = _group_state(group)
-    found = state.participants.get(ranks)
-    if found is None:
-        members = set(dist.get_process_group_ranks(group))
-        absent = [rank for rank in ranks if rank not in members]
-        if absent:
-            raise InputError(
-                f"the process group of {named(sorted(members))} has no {named(absent)}, which a mesh names"
-            )
-        found = state.participants[ranks] = Participants(group, ranks)
-    return found
-
-
-# --- Calls that a thread makes later. Every rank makes the calls of a group in one order, so that a call made at once
-# waits for these.
-
-
-def has_thread(group: dist.ProcessGroup, device_type: str) -> bool:
-    """Whether calls can be made later: for tensors in the host's memory, over backends whose messages have tags."""
-    return device_type == "cpu" and has_tags(group, device_type)
-
-
-def call_later(group: dist.ProcessGroup, function: Callable, *arguments: Any) -> concurrent.futures.Future:
-    """Runs a function that makes one call on the group's thread, and returns a future of its result."""
-    state = _group_state(group)
-    if state.thread is None:
-        state.thread = concurrent.futures.ThreadPoolExecutor(1, "retile", initializer=_become_later)
-    state.later = state.thread.submit(function, *arguments)
-    return state.later
-
-
-_thread = threading.local()
-
-
-def _become_later() -> None:
-    _thread.is_later = True
-
-
-def _finish_later(state: GroupState) -> None:
-    """Waits for the calls that were made later. Their errors are raised where their results are used."""
-    if state.later is not None and not getattr(_thread, "is_later", False):
-        concurrent.futures.wait([state.later])
-        state.later = None
 
 
 @contextlib.contextmanager
@@ -290,8 +154,8 @@ def calling(
 ) -> Iterator[Call]:
     """A context in which this rank makes a call. If it fails for any reason, the other ranks are told. A `fault` of the
     input is raised before anything is sent: if all ranks have one, the group can still be used."""
-    state = _group_state(participants.group)
-    _finish_later(state)
+    state = group_state(participants.group)
+    finish_later(state)
     with _lock:
         if state.call is not None:
             raise InputError(
@@ -391,7 +255,7 @@ def find_disagreement(call: Call, peer: dict[str, Any]) -> str:
     if name == call.participants.name:  # if numbers differ, one rank is behind
         is_other = number == call.number and peer["fingerprint"] != call.subject.fingerprint
         return f"ranks disagree: rank {peer['rank']} moves {peer['text']}" if is_other else ""
-    own = _group_state(call.group).counts()
+    own = group_state(call.group).counts()
     is_this_call_to_come = peer["counts"].get(call.participants.name, 0) < call.number
     if call.participants.rank not in peer["ranks"] or own.get(name, 0) >= number or not is_this_call_to_come:
         return ""
@@ -417,18 +281,6 @@ def find_missing(call: Call) -> str:
     )
 
 
-def named(ranks: Any) -> str:
-    """A text such as `ranks 0 to 3, 7`."""
-    runs: list[list[int]] = []
-    for rank in ranks:
-        if runs and rank == runs[-1][1] + 1:
-            runs[-1][1] = rank
-        else:
-            runs.append([rank, rank])
-    texts = [str(first) if first == last else f"{first} to {last}" for first, last in runs]
-    return f"{'rank' if len(ranks) == 1 else 'ranks'} {', '.join(texts)}"
-
-
 # --- The watcher: a thread that looks at the board for calls that take long.
 
 
@@ -449,7 +301,7 @@ def _end_watcher() -> None:
 def _forget() -> None:  # in a forked process, which has no such thread
     global _watcher, _ending
     _watcher, _ending = None, threading.Event()
-    _states.clear()
+    states.clear()
 
 
 os.register_at_fork(after_in_child=_forget)
@@ -459,11 +311,11 @@ def _watch() -> None:
     is_ending = False
     while not is_ending:
         is_ending = _ending.wait(PERIOD)
-        for group, state in list(_states.items()):
+        for group, state in list(states.items()):
             if time.monotonic() >= state.rests_until:
                 _look_after(state, is_ending)
             if group not in dist.distributed_c10d._world.pg_map:
-                _states.pop(group, None)  # it was destroyed
+                states.pop(group, None)  # it was destroyed
 
 
 def _look_after(state: GroupState, is_ending: bool) -> None:
@@ -472,10 +324,10 @@ def _look_after(state: GroupState, is_ending: bool) -> None:
             post(participants)
         if not is_ending:
             _find_failures(state)
-        state.rest = PERIOD
+        state.failures = 0
     except RuntimeError:  # the store did not answer: it may do later, or is gone with the process that has it
-        state.rests_until = time.monotonic() + state.rest
-        state.rest *= 2
+        state.rests_until = time.monotonic() + PERIOD * 2**state.failures
+        state.failures += 1
 
 
 def _find_failures(state: GroupState) -> None:
@@ -493,7 +345,7 @@ def _find_failures(state: GroupState) -> None:
 
 def break_connections(call: Call) -> None:
     """Ends this rank's waits. Over gloo, one message that times out gives up all of them."""
-    if _group_state(call.group).backends.get(call.device_type) != "gloo":
+    if group_state(call.group).backends.get(call.device_type) != "gloo":
         with contextlib.suppress(AttributeError, RuntimeError):  # older versions leave it to the backend's own limit
             call.group._get_backend(torch.device(call.device_type)).abort()
         return
@@ -552,7 +404,7 @@ def find_difference(participants: Participants, last: Call) -> str:
 
 def find_wait(participants: Participants) -> str:
     """Names the ranks that do not come, if this rank is in a call for longer than its time limit."""
-    call = _group_state(participants.group).call
+    call = group_state(participants.group).call
     if call is None or participants.trail.get(call.number) is not call or call.number <= participants.agreed:
         return ""
     missing = find_missing(call) if time.monotonic() - call.began > call.time_limit else ""

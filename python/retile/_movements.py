@@ -21,10 +21,11 @@ from torch.distributed.tensor import Partial
 from torch.distributed.tensor.placement_types import Placement
 from torch.utils._python_dispatch import _disable_current_modes
 
-from retile import _agreement, _point_to_point, _retile
-from retile._agreement import TIME_LIMIT, Subject, named
+from retile import _agreement, _point_to_point, _process_groups, _retile
+from retile._agreement import TIME_LIMIT, Subject
 from retile._elements import element_type
 from retile._errors import InputError
+from retile._process_groups import named
 from retile._retile import Layout, Machine, Plan
 from retile._shardings import device_mesh_values, dtensor_layout, placement_values
 
@@ -226,7 +227,7 @@ class Movement:
             return False
         with contextlib.suppress(InputError):  # a backend without messages is refused when something moves
             group, device_type = self.participants.group, _meshes[self.request.source.mesh].device_type
-            return not _agreement.has_tags(group, device_type)
+            return not _process_groups.has_tags(group, device_type)
         return False
 
     @functools.cached_property
@@ -306,10 +307,10 @@ class Movement:
         return rank >= self.layouts[0].device_count or len(self.layouts[0].boxes(rank)) <= 1
 
     @functools.cached_property
-    def participants(self) -> _agreement.Participants | None:
+    def participants(self) -> _process_groups.Participants | None:
         """The participants; None on a rank that is in neither mesh."""
         group = self.request.options.process_group()
-        return _agreement.participants_of(group, self.ranks) if dist.get_rank() in self.ranks else None
+        return _process_groups.participants_of(group, self.ranks) if dist.get_rank() in self.ranks else None
 
     def stages(self, strides: tuple[int, ...]) -> tuple[_point_to_point.Stage, ...]:
         """The stages of this rank for a tile of these strides (none where it is packed)."""
@@ -371,10 +372,14 @@ def begin(movement: Movement, tile: torch.Tensor) -> torch.Tensor:
     used. Without such a thread it is complete on return: on GPUs, whose streams wait, and with a memory limit, under
     which the target is not allocated from the beginning."""
     participants = movement.participants
-    if participants is None or movement.is_limited or not _agreement.has_thread(participants.group, tile.device.type):
+    if (
+        participants is None
+        or movement.is_limited
+        or not _process_groups.has_thread(participants.group, tile.device.type)
+    ):
         return carry_out(movement, tile)
     result = tile.new_empty(movement.local_shapes[1])
-    arrival = _agreement.call_later(participants.group, torch.no_grad()(carry_out), movement, tile, result)
+    arrival = _process_groups.call_later(participants.group, torch.no_grad()(carry_out), movement, tile, result)
     _register_work(result, _Arrival(result, arrival))
     return AsyncCollectiveTensor(result)
 
@@ -460,7 +465,7 @@ def move_tile(tile: torch.Tensor, request: str, shape: tuple[int, ...], is_async
 
 def has_fast_gather(device: torch.device, group: dist.ProcessGroup) -> bool:
     """Whether the backend gathers faster than messages do: NCCL does; over gloo, messages are as fast."""
-    return device.type == "cuda" and "nccl" in _agreement.backend_of(group, device.type)
+    return device.type == "cuda" and "nccl" in _process_groups.backend_of(group, device.type)
 
 
 @functools.lru_cache

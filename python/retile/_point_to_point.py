@@ -15,8 +15,9 @@ import torch
 import torch.distributed as dist
 
 from retile import _retile
-from retile._agreement import Call, backend_of, has_tags
+from retile._agreement import Call
 from retile._elements import ELEMENT_TYPES
+from retile._process_groups import backend_of, has_tags
 from retile._retile import Layout, Plan
 
 LEAST_MESSAGE_BYTES, MOST_MESSAGE_BYTES = 2**16, 2**23

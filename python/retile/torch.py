@@ -31,7 +31,7 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, _redist
 from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
 from torch.distributed.tensor.placement_types import Placement
 
-from retile import _agreement
+from retile import _process_groups
 from retile._agreement import AgreementError
 from retile._calibration import CALLS, calibrated
 from retile._errors import InputError
@@ -468,8 +468,8 @@ def _moved_by_plan(
             if movement.participants is None:
                 return None
             ways = movement.participants.group, current.mesh.device_type
-            _agreement.backend_of(*ways)
-            if is_async and (is_watched() or not _agreement.has_thread(*ways)):
+            _process_groups.backend_of(*ways)
+            if is_async and (is_watched() or not _process_groups.has_thread(*ways)):
                 reason = "async_op on a GPU or in a graph"
         except InputError as error:
             reason = str(error).splitlines()[0].removeprefix("error: ")

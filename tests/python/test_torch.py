@@ -29,7 +29,8 @@ def test_in_all_ranks(outcomes, name):
 
 LEAVING = """
 import sys, torch.distributed as dist
-from retile._agreement import Subject, calling, participants_of
+from retile._agreement import Subject, calling
+from retile._process_groups import participants_of
 
 dist.init_process_group("gloo", store=dist.FileStore(sys.argv[1]), rank=0, world_size=1)
 with calling(participants_of(dist.group.WORLD, (0,)), Subject("the last tensor"), 60, "cpu"):

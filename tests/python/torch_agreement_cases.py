@@ -16,7 +16,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch_cases import DEVICE, assert_moved, mesh_of, message_of, put, slice_of, tensor_of
 
 import retile
-from retile import _agreement, _point_to_point
+from retile import _agreement, _point_to_point, _process_groups
 from retile.torch import AgreementError, enabled, redistribute
 
 CASES = []
@@ -181,7 +181,7 @@ def ranks_that_take_long_in_a_call_are_waited_for():
 def waits_end_on_the_backend_of_the_call():
     group = mock.Mock()
     backends = {"cpu": "gloo", "cuda": "nccl"}
-    _agreement._states[group] = _agreement.GroupState(mock.Mock(), backends=backends)
+    _process_groups.states[group] = _process_groups.GroupState(mock.Mock(), backends=backends)
     _agreement.break_connections(mock.Mock(group=group, device_type="cuda"))
     group._get_backend.assert_called_once_with(torch.device("cuda"))
     group._get_backend.return_value.abort.assert_called_once_with()
@@ -192,7 +192,7 @@ def waits_end_on_the_backend_of_the_call():
 
 
 def without_tags():
-    return mock.patch.object(_agreement, "BACKENDS_WITH_TAGS", frozenset())
+    return mock.patch.object(_process_groups, "BACKENDS_WITH_TAGS", frozenset())
 
 
 @case
@@ -255,7 +255,7 @@ def ranks_that_agree_are_compared_no_longer():
     with without_tags(), mock.patch.object(_agreement, "OLDEST", 0):
         for _ in range(30):
             redistribute(rows_of(tensor), COLUMNS, group=group, time_limit=3)
-        (participants,) = _agreement._group_state(group).participants.values()
+        (participants,) = _process_groups.group_state(group).participants.values()
         assert 0 < len(participants.trail) <= 30
         end = time.monotonic() + SECONDS
         while participants.trail and time.monotonic() < end:
@@ -286,7 +286,7 @@ def stores_that_fail_once_are_asked_again():
 
     with without_tags(), mock.patch.object(_agreement, "post", failing):
         redistribute(rows_of(tensor), COLUMNS, group=group)
-        (participants,) = _agreement._group_state(group).participants.values()
+        (participants,) = _process_groups.group_state(group).participants.values()
         end = time.monotonic() + SECONDS
         while not participants.posted and time.monotonic() < end:
             time.sleep(_agreement.PERIOD)
@@ -344,7 +344,7 @@ def groups_can_be_used_after_a_fault_of_all_ranks():
     with without_tags():
         for _ in range(2):  # before they meet, and afterwards
             assert told(redistribute, faulty, COLUMNS, group=group, error=retile.InputError) == wrong
-            with mock.patch.object(_agreement, "BACKENDS_WITHOUT_MESSAGES", frozenset({"gloo"})):
+            with mock.patch.object(_process_groups, "BACKENDS_WITHOUT_MESSAGES", frozenset({"gloo"})):
                 told(redistribute, rows_of(tensor), COLUMNS, group=group, error=retile.InputError)
             time.sleep(2 * _agreement.PATIENCE)
             assert_moved(redistribute(rows_of(tensor), COLUMNS, group=group), tensor, mesh, COLUMNS)
@@ -375,7 +375,7 @@ def calls_that_begin_during_a_comparison_are_compared_later():
             self[2] = mock.Mock(number=2)
             return found
 
-    participants = _agreement.Participants(dist.new_group(), tuple(range(8)))
+    participants = _process_groups.Participants(dist.new_group(), tuple(range(8)))
     participants.trail = Trail({1: mock.Mock(number=1, began=-1000, time_limit=60)})
     participants.agreed = 1
     _agreement.compare(participants)
@@ -432,7 +432,7 @@ def threads_have_groups_of_their_own():
     for thread in threads:
         thread.join()
     assert found == dict.fromkeys(range(4), "")
-    state = _agreement._group_state(groups[0])
+    state = _process_groups.group_state(groups[0])
     state.call = mock.Mock(has_tags=False)  # of another thread
     message = message_of(redistribute, rows_of(tensor_of(8, 8)), COLUMNS, group=groups[0])
     assert message.startswith("another thread moves a tensor over this process group\nhint: give each thread a group")

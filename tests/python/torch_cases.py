@@ -19,7 +19,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import retile
 import retile.torch
-from retile import _agreement, _calibration, _movements, _point_to_point
+from retile import _calibration, _movements, _point_to_point, _process_groups
 from retile.torch import enabled, explain, plan_of, redistribute
 
 CASES = []
@@ -155,7 +155,7 @@ def messages_of_a_stage_are_one_batch_where_there_are_no_tags():
         ((16, 24), [Replicate(), Shard(0)], [Replicate(), Replicate()]),
     ]
     with (
-        mock.patch.object(_agreement, "BACKENDS_WITH_TAGS", frozenset()),
+        mock.patch.object(_process_groups, "BACKENDS_WITH_TAGS", frozenset()),
         mock.patch.object(dist, "batch_isend_irecv", batched),
     ):
         for shape, source, target in moves:
@@ -180,7 +180,7 @@ def messages_are_one_batch_only_where_every_rank_has_room():
     options, found = ("auto", None, group.group_name, None, None), []
     sources, targets = (list(itertools.product(some, repeat=2)) for some in ([*WHOLE, Partial()], WHOLE))
     with (
-        mock.patch.object(_agreement, "BACKENDS_WITH_TAGS", frozenset()),
+        mock.patch.object(_process_groups, "BACKENDS_WITH_TAGS", frozenset()),
         mock.patch.object(_point_to_point, "BATCHED_STAGING_BYTES", 2**17),
     ):
         for shape, source, target in itertools.product([(1, 16384), (3, 4000), (128, 64)], sources, targets):
@@ -797,7 +797,7 @@ def redistributions_are_counted():
         lambda: put(tensor, mesh, [Shard(0)]).redistribute(mesh, [Replicate()], async_op=True).to_local() + 0
     )
     assert (moved, left) == (1, {}) and torch.equal(waited, tensor)
-    with mock.patch.object(_agreement, "has_thread", return_value=False):  # as for tensors on a GPU
+    with mock.patch.object(_process_groups, "has_thread", return_value=False):  # as for tensors on a GPU
         waited, moved, left = statistics_of(
             lambda: put(tensor, mesh, [Shard(0)]).redistribute(mesh, [Replicate()], async_op=True).to_local() + 0
         )
@@ -853,7 +853,7 @@ def ranks_in_one_process_stay_with_dtensor():
     with enabled(), LocalTensorMode(8):
         local = put(tensor, mesh, [Replicate()], tensor.clone()).redistribute(mesh, [Shard(0)]).to_local()
     assert tuple(local.shape) == (2, 24)
-    with mock.patch.object(_agreement, "BACKENDS_WITHOUT_MESSAGES", frozenset({"gloo"})):
+    with mock.patch.object(_process_groups, "BACKENDS_WITHOUT_MESSAGES", frozenset({"gloo"})):
         dt = put(tensor, mesh, [Shard(0)])
         _, moved, left = statistics_of(lambda: dt.redistribute(mesh, [Shard(1)]))
         assert (moved, left) == (0, {"the backend 'gloo' has no messages between processes": 1})
