@@ -135,7 +135,7 @@ class Call:
         end = time.monotonic() + GRACE
         while not self.verdict and time.monotonic() < end:
             with contextlib.suppress(RuntimeError):  # the store may be gone
-                judge(self, oldest_failure=self.time_limit + OLDEST)
+                judge(self, self.time_limit + OLDEST)
             time.sleep(PERIOD / 5)
         return self.verdict or self.tell(f"the connection to rank {peer} broke: {error}")
 
@@ -235,16 +235,15 @@ def read(store: dist.Store, place: str, oldest: float = OLDEST) -> dict[str, Any
     return record if record is not None and abs(time.time() - record["time"]) < oldest else None
 
 
-def judge(call: Call, *, is_over: bool = False, oldest_failure: float = OLDEST) -> None:
-    """Sets the verdict if the call cannot be finished. `is_over` says that its time limit has passed."""
+def judge(call: Call, oldest_failure: float = OLDEST) -> None:
+    """Sets the verdict if the call cannot be finished."""
     store = store_of(call.group)
     failed = read(store, call.place("failure"), oldest_failure)
     fault = "" if failed is None else f"rank {failed['rank']} failed: {failed['verdict']}"
     peer = None if call.waits_for is None else read(store, f"retile/{call.waits_for}")
     if not fault and peer is not None:
         fault = find_disagreement(call, peer)
-    if not fault and is_over:
-        fault = find_missing(call)
+    fault = fault or find_missing(call)
     if fault:
         call.verdict = call.tell(fault)
 
@@ -263,7 +262,10 @@ def find_disagreement(call: Call, peer: dict[str, Any]) -> str:
 
 
 def find_missing(call: Call) -> str:
-    """Names all ranks that have not made the call, and what they do instead. Empty where all have made it."""
+    """Names all ranks that have not made the call within its time limit, and what they do instead. Ranks that have may
+    post it a little later."""
+    if time.monotonic() - call.began < call.time_limit + 2 * PERIOD:
+        return ""
     store, participants = store_of(call.group), call.participants
     others = [rank for rank in participants.ranks if rank != participants.rank]
     missing = [rank for rank in others if progress_of(participants, rank).number < call.number]
@@ -337,7 +339,7 @@ def _find_failures(state: GroupState) -> None:
     call = state.call
     if call is not None and call.has_tags and not call.verdict and time.monotonic() - call.began > PATIENCE:
         write(call)
-        judge(call, is_over=time.monotonic() - call.began > call.time_limit)
+        judge(call)
         if call.verdict and state.call is call:
             write(call)
             break_connections(call)
@@ -404,11 +406,12 @@ def find_difference(participants: Participants, last: Call) -> str:
 
 def find_wait(participants: Participants) -> str:
     """Names the ranks that do not come, if this rank is in a call for longer than its time limit."""
-    call = group_state(participants.group).call
+    state = group_state(participants.group)
+    call = state.call
     if call is None or participants.trail.get(call.number) is not call or call.number <= participants.agreed:
         return ""
-    missing = find_missing(call) if time.monotonic() - call.began > call.time_limit else ""
-    return call.tell(missing) if missing else ""
+    missing = find_missing(call)
+    return call.tell(missing) if missing and state.call is call else ""
 
 
 def give_up(participants: Participants, verdict: str) -> None:

@@ -178,6 +178,16 @@ def ranks_that_take_long_in_a_call_are_waited_for():
 
 
 @case
+def ranks_that_come_at_the_last_moment_have_time_to_tell():
+    participants = _process_groups.Participants(dist.new_group(), tuple(range(8)))
+    call = _agreement.Call(participants, _agreement.Subject("a tensor"), 60, DEVICE, "")
+    for seconds, is_told in ((60.2, False), (62, True)):
+        call.began = time.monotonic() - seconds
+        _agreement.judge(call)
+        assert ("did not take part within 60 s" in call.verdict) == is_told, call.verdict
+
+
+@case
 def waits_end_on_the_backend_of_the_call():
     group = mock.Mock()
     backends = {"cpu": "gloo", "cuda": "nccl"}
