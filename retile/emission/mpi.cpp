@@ -5,15 +5,16 @@
 #include <algorithm>
 #include <array>
 #include <climits>
-#include <cstdlib>
-#include <map>
-#include <numeric>
-#include <set>
-#include <tuple>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "retile/emission/device_form.h"
+#include "retile/emission/mpi_check_code.h"
 #include "retile/emission/mpi_code.h"
+#include "retile/emission/mpi_sends.h"
+#include "retile/emission/mpi_tiles.h"
 #include "retile/emission/targets.h"
 #include "retile/schedule/stage.h"
 
@@ -43,110 +44,31 @@ ElementNames names_of(ElementType element) {
           fmt::format("MPI_{}INT{}_T", has_sign ? "" : "U", 8 * bytes)};
 }
 
-std::string braced(const Shape& numbers) { return listed("{", numbers, "}"); }
-std::string braced(const std::vector<std::string>& texts) { return listed("{", texts, "}"); }
-std::string text_of(const Box& box) { return fmt::format("{{{}, {}}}", braced(box.lo), braced(box.hi)); }
-
-// The code with each '@' replaced by the next of the texts.
-std::string filled(std::string_view code, const std::vector<std::string>& texts) {
-  std::string result;
-  std::size_t next = 0;
-  for (const char c : code) {
-    if (c == '@') {
-      result += texts[next++];
-    } else {
-      result += c;
-    }
-  }
-  return result;
-}
-
-// The most changes of slope for which arithmetic reads better than a table.
-constexpr std::size_t most_bends = 3;
-
-// The numbers as an expression of their index, "i * 2 + std::min(i, 3)": straight lines that meet; nothing where there
-// are too many.
-std::optional<std::string> lines_text(const std::vector<std::int64_t>& numbers, const std::string& place) {
-  std::vector<std::pair<std::size_t, std::int64_t>> bends;  // index, and by how much the slope falls there
-  for (std::size_t i = 2; i < numbers.size(); ++i) {
-    const std::int64_t change = 2 * numbers[i - 1] - numbers[i - 2] - numbers[i];
-    if (change != 0) bends.emplace_back(i - 1, change);
-  }
-  if (bends.size() > most_bends) return std::nullopt;
-  std::string text;
-  const auto add = [&](std::int64_t factor, const std::string& what) {
-    if (factor == 0) return;
-    text += text.empty() ? factor < 0 ? "-" : "" : factor < 0 ? " - " : " + ";
-    const std::int64_t times = std::abs(factor);
-    text += what.empty() ? fmt::format("{}", times) : times == 1 ? what : fmt::format("{} * {}", what, times);
-  };
-  const bool has_slope = numbers.size() > 1;
-  add(has_slope ? numbers.back() - numbers[numbers.size() - 2] : 0, place);
-  for (const auto& [bend, change] : bends) add(change, fmt::format("std::min({}, {})", place, bend));
-  add(numbers.front(), "");
-  return text.empty() ? "0" : text;
-}
-
-// Pieces regardless of their order.
-using PieceSet = std::set<std::tuple<Device, Device, Shape, Shape>>;
-
-void add_piece(PieceSet& pieces, Device from, Device to, const Box& box) { pieces.emplace(from, to, box.lo, box.hi); }
-
-PieceSet pieces_of(const Stage& stage) {
-  PieceSet pieces;
-  for (Device device = 0; device < stage.after().device_count(); ++device) {
-    stage.visit_received(device, [&](const Piece& piece) {
-      if (volume(piece.box) > 0) add_piece(pieces, piece.from, piece.to, piece.box);
-    });
-  }
-  return pieces;
-}
-
-// The pieces that the emitted asked_in_turn() computes.
-PieceSet pieces_asked_in_turn(const Placement& held, const Placement& after) {
-  const std::int64_t devices = held.device_count();
-  std::vector<std::pair<Box, Device>> wanted;
-  std::map<std::pair<Shape, Shape>, std::vector<Device>> holders;
-  for (Device device = 0; device < devices; ++device) {
-    wanted.emplace_back(after.box(device), device);
-    const Box tile = held.box(device);
-    holders[{tile.lo, tile.hi}].push_back(device);
-  }
-  std::stable_sort(wanted.begin(), wanted.end(), [](const auto& a, const auto& b) { return a.first.lo < b.first.lo; });
-  PieceSet pieces;
-  for (const auto& [corners, ranks] : holders) {
-    const Box tile{corners.first, corners.second};
-    std::size_t turn = 0;
-    for (const auto& [box, receiver] : wanted) {
-      const auto shared = intersect(tile, box);
-      if (!shared) continue;
-      const bool has_it = std::binary_search(ranks.begin(), ranks.end(), receiver);
-      add_piece(pieces, has_it ? receiver : ranks[turn++ % ranks.size()], receiver, *shared);
-    }
-  }
-  return pieces;
+bool has_single_ends(const Plan& plan) {
+  return plan.movement.source.has_single_boxes() && plan.movement.target().has_single_boxes();
 }
 
 class MpiPrinter {
  public:
   // Dimensions that a reduction removes are kept with one element, so that all boxes have equally many.
-  MpiPrinter(const Plan& plan, ElementType element)
-      : plan_(plan), element_(element), shape_(plan.movement.source.global_shape()) {
+  MpiPrinter(const Plan& plan, ElementType element, TileForm form)
+      : plan_(plan), element_(element), form_(form), shape_(shape_of(plan, form)), tiles_(plan, shape_, form) {
     for (const Step& step : plan.steps()) {
       if (const auto* reduce = std::get_if<ReduceStep>(&step.operation)) reduce_ = reduce;
     }
-    if (shape_.empty()) shape_ = {1};
     for (const std::int64_t size : shape_) {
       if (size > INT_MAX) refuse(Target::mpi, "dimensions of more than 2^31 - 1 elements", "MPI counts them as int");
     }
     if (reduce_ != nullptr && is_half(element)) {
       refuse(Target::mpi, "sums of 16-bit numbers", "C++ has no type for them; --as jax and --as stablehlo add them");
     }
-    has_strides_ = plan.movement.source.has_single_boxes() && plan.movement.target().has_single_boxes();
+    has_strides_ = form == TileForm::runs || has_single_ends(plan);
   }
 
-  std::string print() {
+  // The program; nothing where the form cannot say the plan.
+  std::optional<std::string> print() {
     add_stages();
+    if (has_runs() && (has_listed_transfers_ || !tiles_.fits())) return std::nullopt;
     const ElementNames names = names_of(element_);
     std::string text = fmt::format("// {}\n//\n{}//\n", summary_of(plan_, element_), plan_text(plan_, "//   "));
     text += fmt::format("// mpicxx -std=c++17 -O2 redistribute.cpp -o redistribute && mpirun -np {} ./redistribute\n",
@@ -158,17 +80,32 @@ class MpiPrinter {
         "#include <cstdio>\n#include <vector>\n\nusing Element = {};\nconst MPI_Datatype element_type = "
         "{};\nconstexpr int rank_count = {};\nconstexpr int dimensions = {};\nconstexpr int shape[dimensions] = {};\n",
         names.cpp, names.mpi, plan_.device_count(), shape_.size(), braced(shape_));
-    text += MpiCode::boxes;
-    if (uses_packed_) text += MpiCode::packed_tile;
-    if (uses_grid_) text += MpiCode::grid_tile;
-    if (has_strides_) text += MpiCode::own_strides;
-    text += "\n// --- Who holds what, before and after each step.\n" + placements_;
+    text += has_runs() ? MpiCode::boxes_with_gaps : MpiCode::boxes;
+    text += tiles_.helpers();
+    if (has_strides_) text += strides_function();
+    text += "\n// --- Who holds what, before and after each step.\n" + tiles_.functions();
     text += "\n// --- How it is moved.\n" + movements() + functions();
     return text + check();
   }
 
+  // Whether ranks' tiles or messages are listed, rank by rank.
+  bool has_lists() const { return has_listed_transfers_ || tiles_.has_lists(); }
+
  private:
+  static Shape shape_of(const Plan& plan, TileForm form) {
+    Shape shape = plan.movement.source.global_shape();
+    if (shape.empty()) return {1};
+    if (form == TileForm::boxes || plan.view.empty()) return shape;
+    shape = plan.source.global_shape();
+    const std::vector<Halo> margins = moved_array(plan.target).margins;
+    for (std::size_t i = 0; i < margins.size(); ++i) {
+      if (margins[i].wraps) shape[i] += margins[i].before + margins[i].after;
+    }
+    return shape;
+  }
+
   const Mesh& mesh() const { return plan_.mesh(); }
+  bool has_runs() const { return form_ == TileForm::runs; }
   Device devices() const { return plan_.device_count(); }
 
   std::string combined(const std::string& a, const std::string& b) const {
@@ -176,149 +113,28 @@ class MpiPrinter {
     return fmt::format("std::{}({}, {})", name_of(reduce_->reduction), a, b);
   }
 
-  // --- Placements. Each is a function of the rank.
-
-  // The shape or corner with an entry for the dimensions that a reduction removed.
-  Shape padded(const Shape& given, std::int64_t fill, int rank) const {
-    Shape result = given;
-    if (reduce_ != nullptr && rank < static_cast<int>(shape_.size())) {
-      for (const int dimension : reduce_->dimensions) result.insert(result.begin() + dimension, fill);
+  // The array's dimension that each dimension of `shape` is a factor of; empty where they are the same.
+  Shape dimensions_of_factors() const {
+    Shape dimensions;
+    for (std::size_t i = 0; i < plan_.view.size(); ++i) {
+      dimensions.insert(dimensions.end(), plan_.view[i].size(), static_cast<std::int64_t>(i));
     }
-    if (result.empty()) result = {fill};
-    return result;
+    const bool is_seen_in_factors =
+        !has_runs() && dimensions.size() == shape_.size() && plan_.view.size() < shape_.size();
+    return is_seen_in_factors ? dimensions : Shape{};
   }
 
-  Box padded(const Box& box) const {
-    const int rank = static_cast<int>(box.lo.size());
-    return {padded(box.lo, 0, rank), padded(box.hi, volume(box) > 0 ? 1 : 0, rank)};
-  }
-
-  Part padded(const Part& part) const {
-    return {padded(part.box), part.offset, padded(part.strides, 0, static_cast<int>(part.strides.size()))};
-  }
-
-  // The name of the function that returns a rank's tiles. Adds the function where it is new.
-  std::string tiles_of(const Placement& placement, const std::string& words) {
-    for (std::size_t i = 0; i < known_.size(); ++i) {
-      if (known_[i].rank() == placement.rank() && known_[i] == placement) return fmt::format("tiles_{}", i);
-    }
-    std::string name = fmt::format("tiles_{}", known_.size());
-    known_.push_back(placement);
-    placements_ += fmt::format("\n// {}\nstd::vector<Tile> {}(int rank) {{\n{}}}\n", words, name,
-                               placement.has_single_boxes() ? body_of_tiles(placement) : body_of_parts(placement));
-    return name;
-  }
-
-  std::string body_of_tiles(const Placement& placement) {
-    uses_packed_ = true;
-    if (auto grid = grid_text(placement)) return *std::move(grid);
-    std::vector<Box> boxes;
-    for (Device device = 0; device < devices(); ++device) boxes.push_back(padded(placement.box(device)));
-    if (auto text = bounds_text(boxes)) return *std::move(text);
-    std::vector<std::string> entries;
-    for (const Box& box : boxes) entries.push_back(text_of(box));
-    return fmt::format("  static const Box boxes[rank_count] = {{\n{}}};\n  return {{packed(boxes[rank])}};\n",
-                       wrapped(entries, "      "));
-  }
-
-  // The corners as arithmetic; nothing where there is no rule.
-  std::optional<std::string> grid_text(const Placement& placement) {
-    if (placement.is_listed()) return std::nullopt;
-    const int rank = placement.rank();
-    std::vector<Shape> corners;
-    for (Device device = 0; device < devices(); ++device) {
-      const Shape corner = rank == 0 ? Shape{} : placement.offset(device);
-      corners.push_back(padded(corner, 0, rank));
-      // The emitted code clips tiles where the array ends, so clipping must give the placement's box.
-      const Box box = placement.box(device);
-      for (std::size_t i = 0; i < corner.size(); ++i) {
-        const std::int64_t end = placement.global_shape()[i];
-        if (box.lo[i] != std::min(corner[i], end) && volume(box) > 0) return std::nullopt;
-        if (box.hi[i] != std::min(corner[i] + placement.tile_shape()[i], end) && volume(box) > 0) return std::nullopt;
-      }
-    }
-    std::vector<std::string> texts;
-    for (std::size_t i = 0; i < shape_.size(); ++i) {
-      const auto form = find_form(mesh(), along(corners, i));
-      if (!form) return std::nullopt;
-      texts.push_back(expression(*form));
-    }
-    uses_grid_ = true;
-    return fmt::format("  return {{tile({}, {})}};\n", braced(texts), braced(padded(placement.tile_shape(), 1, rank)));
-  }
-
-  // For tiles that form a product of intervals, which may overlap: the number of a rank's tile as arithmetic, and its
-  // bounds by that number. Nothing for other tiles.
-  std::optional<std::string> bounds_text(const std::vector<Box>& boxes) const {
-    std::string lines;
-    std::vector<std::string> lo;
-    std::vector<std::string> hi;
-    for (std::size_t i = 0; i < shape_.size(); ++i) {
-      std::set<std::pair<std::int64_t, std::int64_t>> tiles;
-      for (const Box& box : boxes) tiles.emplace(box.lo[i], box.hi[i]);
-      std::vector<std::int64_t> numbers;
-      for (const Box& box : boxes) {
-        numbers.push_back(std::distance(tiles.begin(), tiles.find({box.lo[i], box.hi[i]})));
-      }
-      const auto form = find_form(mesh(), numbers);
-      if (!form) return std::nullopt;
-      const std::string number = fmt::format("tile_{}", i);
-      if (!form->is_constant()) lines += fmt::format("  const int {} = {};\n", number, expression(*form));
-      std::vector<std::int64_t> first;
-      std::vector<std::int64_t> end;
-      for (const auto& [begin, past] : tiles) {
-        first.push_back(begin);
-        end.push_back(past);
-      }
-      lo.push_back(bound_text(first, number, fmt::format("first_{}", i), lines));
-      hi.push_back(bound_text(end, number, fmt::format("end_{}", i), lines));
-    }
-    return fmt::format("{}  return {{packed({{{}, {}}})}};\n", lines, braced(lo), braced(hi));
-  }
-
-  // A bound by the number of the tile: arithmetic, or a table that is declared in `lines`.
-  static std::string bound_text(const std::vector<std::int64_t>& bounds, const std::string& number,
-                                const std::string& table, std::string& lines) {
-    if (auto text = lines_text(bounds, number)) return *std::move(text);
-    std::vector<std::string> entries;
-    for (const std::int64_t bound : bounds) entries.push_back(fmt::format("{}", bound));
-    lines += fmt::format("  static const int {}[] = {{\n{}}};\n", table, wrapped(entries, "      "));
-    return fmt::format("{}[{}]", table, number);
-  }
-
-  std::string expression(const DeviceForm& form) const {
-    return expression_of(form, [&](const DigitTerm& term) { return digit_text(term, devices(), "rank", "/"); });
-  }
-
-  std::string body_of_parts(const Placement& placement) const {
-    std::string cases;
-    for (Device device = 0; device < devices(); ++device) {
-      std::vector<std::string> parts;
-      for (const Part& given : placement.parts(device)) {
-        const Part part = padded(given);
-        parts.push_back(fmt::format("{{{}, {}, {}}}", text_of(part.box), part.offset, braced(part.strides)));
-      }
-      if (parts.empty()) continue;
-      cases += fmt::format("    case {}:\n      return {{\n{}}};\n", device, wrapped(parts, "          "));
-    }
-    return fmt::format("  switch (rank) {{\n{}  }}\n  return {{}};\n", cases);
-  }
-
-  // --- Numbers by rank: an expression or a table.
-
-  std::string number(const std::vector<std::int64_t>& numbers, const char* table, std::string& tables) const {
-    if (const auto form = find_form(mesh(), numbers)) return expression(*form);
-    std::vector<std::string> entries;
-    for (const std::int64_t one : numbers) entries.push_back(fmt::format("{}", one));
-    tables += fmt::format("  static const int {}[rank_count] = {{\n{}}};\n", table, wrapped(entries, "      "));
-    return fmt::format("{}[rank]", table);
+  std::string strides_function() const {
+    const Shape dimensions = dimensions_of_factors();
+    if (dimensions.empty()) return MpiCode::own_strides;
+    return filled(MpiCode::own_strides_of_factors, {fmt::format("{}", plan_.view.size()), braced(dimensions)});
   }
 
   // --- Stages: what each adds to the functions that plan and execute.
 
   void add_stages() {
     const Movement& movement = plan_.movement;
-    tiles_of(movement.source, fmt::format("{}, the source", to_string(plan_.source)));
+    tiles_.name_of(movement.source, fmt::format("{}, the source", to_string(plan_.source)));
     const std::vector<StageSteps> stages = stage_steps(movement.steps);
     const std::vector<Stage> schedule = make_schedule(movement);
     if (stages.empty()) {
@@ -360,7 +176,8 @@ class MpiPrinter {
   std::string name_after(std::size_t step) {
     const Placement& after = plan_.steps()[step].after;
     const bool is_last = step + 1 == plan_.steps().size();
-    return tiles_of(after, is_last ? fmt::format("{}, the target", to_string(plan_.target)) : to_string(mesh(), after));
+    return tiles_.name_of(after,
+                          is_last ? fmt::format("{}, the target", to_string(plan_.target)) : to_string(mesh(), after));
   }
 
   // The tiles of this rank before and after a stage, as they lie in its memory, in the function that plans.
@@ -394,15 +211,25 @@ class MpiPrinter {
         at(senders, pair.target) = pair.source;
         at(receivers, pair.source) = pair.target;
       }
-      const std::string receiver = number(receivers, "receivers", tables);
-      const std::string sender = number(senders, "senders", tables);
+      const std::string receiver = tiles_.number(receivers, "receivers", tables);
+      const std::string sender = tiles_.number(senders, "senders", tables);
       add_messages(fmt::format("permuted({}, {}, {}, rank)", after, receiver, sender), ends, before, after, tables);
-    } else if (is_single && pieces_asked_in_turn(stage.held(), stage.after()) == pieces_of(stage)) {
-      uses_asked_ = true;
-      add_messages(fmt::format("asked_in_turn({}, {}, rank)", held, after), ends, before, after, "");
+    } else if (const auto rule = rule_of(stage)) {
+      add_messages(fmt::format("{}({}, {}, rank)", *rule, held, after), ends, before, after, "");
     } else {
+      has_listed_transfers_ = true;
       add_messages("transfers", ends, before, after, transfers_table(stage));
     }
+  }
+
+  // The emitted function that gives messages as good as the stage's; nothing where none does.
+  std::optional<std::string> rule_of(const Stage& stage) {
+    const auto held = tiles_.arrays_of(stage.held());
+    const auto after = tiles_.arrays_of(stage.after());
+    if (!held || !after || !is_as_good(sends_in_turn(*held, *after), sends_of(stage))) return std::nullopt;
+    const bool is_alone = most_holders(*held) == 1;
+    (is_alone ? uses_asked_ : uses_asked_in_turn_) = true;
+    return is_alone ? "asked" : "asked_in_turn";
   }
 
   // The tiles before or after a stage in the function that executes.
@@ -423,8 +250,8 @@ class MpiPrinter {
       }
     }
     std::string tables;
-    const std::string group = number(group_numbers, "groups", tables);
-    const std::string position = number(positions, "positions", tables);
+    const std::string group = tiles_.number(group_numbers, "groups", tables);
+    const std::string position = tiles_.number(positions, "positions", tables);
     add_planned(fmt::format("r.groups.push_back(plan_group({}, {}, {}, {}, {}, {}, comm));",
                             memory_before(ends, before), held, memory_after(ends, after), after, group, position),
                 tables);
@@ -459,7 +286,7 @@ class MpiPrinter {
     for (Device device = 0; device < devices(); ++device) {
       stage.visit_received(device, [&](const Piece& piece) {
         if (volume(piece.box) == 0) return;
-        entries.push_back(fmt::format("{{{}, {}, {}}}", piece.from, piece.to, text_of(padded(piece.box))));
+        entries.push_back(fmt::format("{{{}, {}, {}}}", piece.from, piece.to, text_of(tiles_.padded(piece.box))));
       });
     }
     return fmt::format("  static const std::vector<Transfer> transfers = {{\n{}}};\n", wrapped(entries, "      "));
@@ -469,12 +296,18 @@ class MpiPrinter {
 
   std::string movements() const {
     std::string text;
-    if (group_count_ > 0 || message_count_ > 0) text += MpiCode::datatypes;
+    if (group_count_ > 0 || message_count_ > 0) {
+      text += has_runs() ? MpiCode::datatypes_of_runs : MpiCode::datatypes;
+    }
     if (group_count_ > 0) text += MpiCode::groups;
     if (message_count_ > 0) text += MpiCode::messages;
     if (uses_kept_) text += MpiCode::kept;
     if (uses_permuted_) text += MpiCode::permuted;
-    if (uses_asked_) text += MpiCode::asked_in_turn;
+    if (uses_asked_) text += MpiCode::asked;
+    if (uses_asked_in_turn_) {
+      text += has_runs() ? MpiCode::corners_of_runs : MpiCode::corners;
+      text += MpiCode::asked_in_turn;
+    }
     if (reduce_ != nullptr) {
       text += filled(MpiCode::combine, {combined("new_row[i * to_step]", "next[i * from_step]")});
     }
@@ -506,8 +339,9 @@ class MpiPrinter {
     std::string text = fmt::format("\n// Collective. Tiles have {} elements at most on the way.", plan_.memory.peak);
     if (has_strides_) {
       text +=
-          " Strides are distances in elements, for\n// each dimension of `shape`; null: the tile is packed, "
-          "row-major.\nRedistribution plan_redistribution(MPI_Comm comm, const MPI_Aint* source_strides = nullptr,\n"
+          " Strides are distances in elements, for\n// each dimension of the rank's own array, leading "
+          "dimensions among them; null: that array has no gaps.\nRedistribution plan_redistribution(MPI_Comm comm, "
+          "const MPI_Aint* source_strides = nullptr,\n"
           "                                   const MPI_Aint* target_strides = nullptr) {\n";
     } else {
       text += "\nRedistribution plan_redistribution(MPI_Comm comm) {\n";
@@ -559,22 +393,34 @@ void redistribute(const Element* source, Element* target, MPI_Comm comm) {
     const bool has_periods = period != shape_;
     const std::string declared = fmt::format(
         "\n  static const int period[dimensions] = {};  // elements at this distance are equal", braced(period));
-    std::string text = filled(MpiCode::places, {reduce_ != nullptr ? "place % 7" : "place", has_periods ? declared : "",
-                                                has_periods ? " % period[i]" : ""});
-    if (has_strides_) text += MpiCode::padded_strides;
-    return text + filled(MpiCode::main, {has_strides_ ? strided_check() : one_check("  ", "")});
+    std::string text = filled(MpiCheckCode::numbers, {reduce_ != nullptr ? "place % 7" : "place"});
+    text += filled(has_runs() ? MpiCheckCode::places_of_runs : MpiCheckCode::places,
+                   {has_periods ? declared : "", has_periods ? " % period[i]" : ""});
+    if (has_strides_) text += padded_function();
+    return text + filled(MpiCheckCode::main, {has_strides_ ? strided_check() : one_check("  ", "")});
   }
 
-  // The check, once with packed tiles and once with strides.
+  std::string padded_function() const {
+    const bool has_factors = !dimensions_of_factors().empty();
+    const std::string count = has_factors ? "array_dimensions" : "dimensions";
+    return filled(MpiCheckCode::padded_strides,
+                  {count, count, has_factors ? "dimension_of[i]" : "i",
+                   has_runs() ? "length_of(tile.box.runs[i])" : "tile.box.hi[i] - tile.box.lo[i]"});
+  }
+
+  // The check, once with arrays without gaps and once with strides.
   std::string strided_check() {
     return fmt::format(
-        "  for (const int padding : {{0, 1}}) {{\n"
-        "    const std::vector<MPI_Aint> source_strides = padded(tiles_0(rank).front(), padding);\n"
-        "    const std::vector<MPI_Aint> target_strides = padded({}(rank).front(), padding);\n{}  }}\n",
-        target_name(), one_check("    ", ", source_strides.data(), target_strides.data()"));
+        "  const std::vector<MPI_Aint> source_strides = padded(tiles_0(rank).front(), true);\n"
+        "  const std::vector<MPI_Aint> target_strides = padded({}(rank).front(), false);\n"
+        "  for (const bool is_padded : {{false, true}}) {{\n{}  }}\n",
+        target_name(),
+        one_check("    ",
+                  ", is_padded ? source_strides.data() : nullptr,\n                                           "
+                  "is_padded ? target_strides.data() : nullptr"));
   }
 
-  // A check that plans once and executes twice.
+  // A check that plans once and executes twice. What lies between the elements of the target keeps its mark.
   std::string one_check(const std::string& margin, const char* strides) const {
     std::string expected = "const Element expected = number(place);";
     if (reduce_ != nullptr) {
@@ -586,15 +432,19 @@ void redistribute(const Element* source, Element* target, MPI_Comm comm) {
           combined("expected", "number(place + parts[i])"));
     }
     std::string text = fmt::format(
+        "@const Element mark = number(-1);  // of what is not to be written\n"
         "@Redistribution r = plan_redistribution(MPI_COMM_WORLD{});\n"
-        "@std::vector<Element> source(reach(r.source)), target(reach(r.target));\n"
+        "@std::vector<Element> source(reach(r.source), mark), target(reach(r.target) + 1);\n"
         "@for_each_element(r.source, source.data(), [](Element& element, long long place) {{ element = number(place); "
         "}});\n"
         "@for (int run = 0; run < 2; ++run) {{\n"
-        "@  std::fill(target.begin(), target.end(), Element());\n"
+        "@  std::fill(target.begin(), target.end(), mark);\n"
         "@  execute_redistribution(r, source.data(), target.data());\n"
         "@  for_each_element(r.target, target.data(), [&](const Element& element, long long place) {{\n"
-        "@    {}\n@    if (element != expected) ++wrong;\n@  }});\n@}}\n@free_redistribution(r);\n",
+        "@    {}\n@    if (element != expected) ++wrong;\n@  }});\n"
+        "@  for_each_element(r.target, target.data(), [&](Element& element, long long) {{ element = mark; }});\n"
+        "@  wrong += std::count_if(target.begin(), target.end(), [&](Element one) {{ return one != mark; }});\n"
+        "@}}\n@free_redistribution(r);\n",
         strides, expected);
     return filled(
         text, std::vector<std::string>(static_cast<std::size_t>(std::count(text.begin(), text.end(), '@')), margin));
@@ -608,7 +458,7 @@ void redistribute(const Element* source, Element* target, MPI_Comm comm) {
     std::size_t first = 0;  // the first factor of the dimension
     for (std::size_t i = 0; i < margins.size(); ++i) {
       if (margins[i].wraps) period[first] = plan_.source.global_shape()[i];
-      first += plan_.view.empty() ? 1 : plan_.view[i].size();
+      first += plan_.view.empty() || has_runs() ? 1 : plan_.view[i].size();
     }
     return period;
   }
@@ -632,25 +482,42 @@ void redistribute(const Element* source, Element* target, MPI_Comm comm) {
 
   const Plan& plan_;
   const ElementType element_;
-  Shape shape_;  // of the array before any step
+  const TileForm form_;
+  const Shape shape_;  // of the array before any step
+  TilePrinter tiles_;
   const ReduceStep* reduce_ = nullptr;
   bool has_strides_ = false;  // every rank has one tile at each end, whose strides the caller may give
-  std::vector<Placement> known_;
-  std::string placements_;
+  bool has_listed_transfers_ = false;
   std::string plan_body_;
   std::string execute_body_;
   std::array<std::vector<std::string>, 2> buffers_;  // sizes of the tiles that each buffer holds
   int group_count_ = 0;
   int message_count_ = 0;
-  bool uses_packed_ = false;
-  bool uses_grid_ = false;
   bool uses_kept_ = false;
   bool uses_permuted_ = false;
   bool uses_asked_ = false;
+  bool uses_asked_in_turn_ = false;
 };
+
+// Whether what devices hold may be boxes with gaps. A view has its own boxes between steps, and reductions combine rows
+// of boxes.
+bool may_have_runs(const Plan& plan) {
+  return std::none_of(plan.steps().begin(), plan.steps().end(), [&](const Step& step) {
+    const bool is_exchange = std::holds_alternative<ExchangeStep>(step.operation) && plan.steps().size() == 1;
+    return std::holds_alternative<ReduceStep>(step.operation) || (!plan.view.empty() && !is_exchange);
+  });
+}
 
 }  // namespace
 
-std::string emit_mpi(const Plan& plan, ElementType element) { return MpiPrinter(plan, element).print(); }
+std::string emit_mpi(const Plan& plan, ElementType element) {
+  MpiPrinter boxes(plan, element, TileForm::boxes);
+  std::string text = boxes.print().value();
+  if (!boxes.has_lists() || !may_have_runs(plan)) return text;
+  // Lists of boxes that are one box with gaps have strides of the caller's, too, so they are worth a longer program.
+  auto with_runs = MpiPrinter(plan, element, TileForm::runs).print();
+  const bool is_better = with_runs && (!has_single_ends(plan) || with_runs->size() < text.size());
+  return is_better ? *std::move(with_runs) : text;
+}
 
 }  // namespace retile::emission

@@ -53,6 +53,125 @@ MPI_Aint reach(const std::vector<Tile>& tiles) {
 }
 )";
 
+  // The same where ranks hold boxes with gaps.
+  static constexpr const char* boxes_with_gaps = R"(
+// Neighbouring elements of a dimension, from `lo` up to but not including `hi`, and where the first of them is in a
+// rank's own array.
+struct Run {
+  int lo;
+  int hi;
+  int start;
+};
+
+// A box with gaps: the elements whose index in each dimension is in one of its runs, which ascend.
+struct Box {
+  std::vector<Run> runs[dimensions];
+};
+
+long long size(const Box& box) {
+  long long elements = 1;
+  for (const std::vector<Run>& runs : box.runs) {
+    long long length = 0;
+    for (const Run& run : runs) length += run.hi - run.lo;
+    elements *= length;
+  }
+  return elements;
+}
+
+// The elements that two boxes share, where they lie in the first one's array. False where they share none.
+bool intersect(const Box& a, const Box& b, Box& shared) {
+  for (int i = 0; i < dimensions; ++i) {
+    shared.runs[i].clear();
+    auto one = a.runs[i].begin(), other = b.runs[i].begin();
+    while (one != a.runs[i].end() && other != b.runs[i].end()) {
+      const int lo = std::max(one->lo, other->lo), hi = std::min(one->hi, other->hi);
+      if (lo < hi) shared.runs[i].push_back({lo, hi, one->start + lo - one->lo});
+      (one->hi < other->hi ? one : other)++;
+    }
+    if (shared.runs[i].empty()) return false;
+  }
+  return true;
+}
+
+// What a rank holds, and how it lies in the rank's own array: the distance between neighbouring elements in each
+// dimension.
+struct Tile {
+  Box box;
+  MPI_Aint strides[dimensions];
+};
+
+// The tiles that a rank holds: one.
+using Tiles = std::vector<Tile> (*)(int rank);
+
+// The length of a rank's own array along a dimension, up to the end of its runs there.
+int length_of(const std::vector<Run>& runs) {
+  int end = 0;
+  for (const Run& run : runs) end = std::max(end, run.start + run.hi - run.lo);
+  return end;
+}
+
+// The number of elements of a rank's memory up to the end of its tile.
+MPI_Aint reach(const std::vector<Tile>& tiles) {
+  const Tile& tile = tiles.front();
+  if (size(tile.box) == 0) return 0;
+  MPI_Aint last = 0;
+  for (int i = 0; i < dimensions; ++i) last += (length_of(tile.box.runs[i]) - 1) * tile.strides[i];
+  return last + 1;
+}
+
+// What a rank holds of a dimension, and the length of its own array there.
+struct Held {
+  std::vector<Run> runs;
+  int length;
+};
+
+// The tile in an own array without gaps: row-major, unless its dimensions are listed, the outermost first.
+Tile own_array(const std::vector<Held>& held, const std::vector<int>& order = {}) {
+  Tile tile;
+  MPI_Aint stride = 1;
+  for (int i = dimensions; i-- > 0;) {
+    const int dimension = order.empty() ? i : order[i];
+    tile.box.runs[dimension] = held[dimension].runs;
+    tile.strides[dimension] = stride;
+    stride *= held[dimension].length;
+  }
+  return tile;
+}
+)";
+
+  static constexpr const char* packed_runs = R"(
+// A box without gaps.
+struct Corners {
+  int lo[dimensions];
+  int hi[dimensions];
+};
+
+// A tile that fills a rank's memory, row-major.
+Tile packed(const Corners& box) {
+  std::vector<Held> held;
+  for (int i = 0; i < dimensions; ++i) held.push_back({{{box.lo[i], box.hi[i], 0}}, box.hi[i] - box.lo[i]});
+  return own_array(held);
+}
+)";
+
+  static constexpr const char* between = R"(
+Held between(int lo, int hi) { return {{{lo, hi, 0}}, hi - lo}; }
+)";
+
+  static constexpr const char* in_turn = R"(
+// What a tile has of a dimension of `size` elements whose blocks go to `count` tiles in turn, the first block to tile
+// `first`.
+Held in_turn(int size, int block, int count, int first, int tile) {
+  Held held{{}, 0};
+  for (long long lo = (tile - first + count) % count * 1LL * block; lo < size; lo += 1LL * count * block) {
+    const int length = int(std::min<long long>(block, size - lo));
+    held.runs.push_back({int(lo), int(lo) + length, held.length});
+    held.length += length;
+  }
+  return held;
+}
+)";
+
   static constexpr const char* packed_tile = R"(
 // A tile that fills a rank's memory, row-major.
 Tile packed(const Box& box) {
@@ -63,10 +182,11 @@ Tile packed(const Box& box) {
 }
 )";
 
+  // The '@' is the type of a box without gaps.
   static constexpr const char* grid_tile = R"(
 // The tile at this corner, clipped to the array.
 Tile tile(const std::vector<int>& corner, const std::vector<int>& extent) {
-  Box box;
+  @ box;
   for (int i = 0; i < dimensions; ++i) {
     box.lo[i] = std::min(corner[i], shape[i]);
     box.hi[i] = std::min(corner[i] + extent[i], shape[i]);
@@ -80,6 +200,25 @@ Tile tile(const std::vector<int>& corner, const std::vector<int>& extent) {
 // A rank's tile, with the caller's strides if there are any.
 std::vector<Tile> laid_out(std::vector<Tile> tiles, const MPI_Aint* strides) {
   if (strides != nullptr) std::copy(strides, strides + dimensions, tiles.front().strides);
+  return tiles;
+}
+)";
+
+  // The same where the array is seen in factors. The '@' are the number of its dimensions, and the dimension that each
+  // factor is of.
+  static constexpr const char* own_strides_of_factors = R"(
+constexpr int array_dimensions = @;
+constexpr int dimension_of[dimensions] = @;  // of the array, whose factors are in `shape`
+
+// A rank's tile, with the caller's strides if there are any: one for each dimension of the array.
+std::vector<Tile> laid_out(std::vector<Tile> tiles, const MPI_Aint* strides) {
+  if (strides == nullptr) return tiles;
+  Tile& tile = tiles.front();
+  MPI_Aint inner = 1;  // the tile's elements in the finer factors of the same dimension
+  for (int i = dimensions; i-- > 0; inner *= tile.box.hi[i] - tile.box.lo[i]) {
+    if (i + 1 == dimensions || dimension_of[i] != dimension_of[i + 1]) inner = 1;
+    tile.strides[i] = strides[dimension_of[i]] * inner;
+  }
   return tiles;
 }
 )";
@@ -106,6 +245,32 @@ MPI_Datatype part_of(const std::vector<Tile>& tiles, const Box& box) {
   row = type;
   MPI_Type_create_hindexed(1, &one, &place, row, &type);
   MPI_Type_free(&row);
+  MPI_Type_commit(&type);
+  return type;
+}
+)";
+
+  static constexpr const char* datatypes_of_runs = R"(
+// The datatype of the elements of a box inside the tile that a rank holds.
+MPI_Datatype part_of(const std::vector<Tile>& tiles, const Box& box) {
+  const Tile& tile = tiles.front();
+  Box shared;
+  intersect(tile.box, box, shared);
+  MPI_Datatype type, row;
+  MPI_Type_dup(element_type, &type);
+  for (int i = dimensions; i-- > 0;) {
+    const MPI_Aint stride = tile.strides[i] * MPI_Aint(sizeof(Element));
+    std::vector<int> lengths;
+    std::vector<MPI_Aint> places;
+    for (const Run& run : shared.runs[i]) {
+      lengths.push_back(run.hi - run.lo);
+      places.push_back(run.start * stride);
+    }
+    MPI_Type_create_resized(type, 0, stride, &row);
+    MPI_Type_free(&type);
+    MPI_Type_create_hindexed(int(lengths.size()), lengths.data(), places.data(), row, &type);
+    MPI_Type_free(&row);
+  }
   MPI_Type_commit(&type);
   return type;
 }
@@ -235,15 +400,48 @@ std::vector<Transfer> permuted(Tiles after, int receiver, int sender, int rank) 
 }
 )";
 
+  static constexpr const char* asked = R"(
+// The boxes that a rank keeps, sends and receives. Every element is held by one rank.
+std::vector<Transfer> asked(Tiles held, Tiles after, int rank) {
+  std::vector<Transfer> transfers;
+  const Box old_tile = held(rank).front().box, new_tile = after(rank).front().box;
+  Box box;
+  for (int other = 0; other < rank_count; ++other) {
+    if (intersect(held(other).front().box, new_tile, box)) transfers.push_back({other, rank, box});
+    if (other != rank && intersect(old_tile, after(other).front().box, box)) transfers.push_back({rank, other, box});
+  }
+  return transfers;
+}
+)";
+
+  static constexpr const char* corners = R"(
+bool is_same(const Box& a, const Box& b) {
+  return std::equal(a.lo, a.lo + dimensions, b.lo) && std::equal(a.hi, a.hi + dimensions, b.hi);
+}
+
+std::vector<int> corner(const Box& box) { return {box.lo, box.lo + dimensions}; }
+)";
+
+  static constexpr const char* corners_of_runs = R"(
+bool is_same(const Box& a, const Box& b) {
+  const auto is_same_run = [](const Run& one, const Run& other) { return one.lo == other.lo && one.hi == other.hi; };
+  return std::equal(a.runs, a.runs + dimensions, b.runs, [&](const auto& one, const auto& other) {
+    return std::equal(one.begin(), one.end(), other.begin(), other.end(), is_same_run);
+  });
+}
+
+std::vector<int> corner(const Box& box) {
+  std::vector<int> corner;
+  for (const std::vector<Run>& runs : box.runs) corner.push_back(runs.empty() ? 0 : runs.front().lo);
+  return corner;
+}
+)";
+
   static constexpr const char* asked_in_turn = R"(
 std::vector<Box> boxes_of(Tiles tiles) {
   std::vector<Box> boxes;
   for (int rank = 0; rank < rank_count; ++rank) boxes.push_back(tiles(rank).front().box);
   return boxes;
-}
-
-bool is_same(const Box& a, const Box& b) {
-  return std::equal(a.lo, a.lo + dimensions, b.lo) && std::equal(a.hi, a.hi + dimensions, b.hi);
 }
 
 // The boxes that a rank keeps, sends and receives if the ranks that lack a tile ask its holders in turn, in the order
@@ -252,10 +450,8 @@ std::vector<Transfer> asked_in_turn(Tiles held, Tiles after, int rank) {
   const std::vector<Box> old_tiles = boxes_of(held), new_tiles = boxes_of(after);
   std::vector<int> order;
   for (int other = 0; other < rank_count; ++other) order.push_back(other);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    const int *first = new_tiles[a].lo, *second = new_tiles[b].lo;
-    return std::lexicographical_compare(first, first + dimensions, second, second + dimensions);
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return corner(new_tiles[a]) < corner(new_tiles[b]); });
   std::vector<Transfer> transfers;
   Box box;
   for (int first = 0; first < rank_count; ++first) {
@@ -311,69 +507,6 @@ void combine(const Element* from, const std::vector<Tile>& before, Element* to, 
       for (int i = 0; i < length; ++i) new_row[i * to_step] = @;
     }
   }
-}
-)";
-
-  // --- The check.
-
-  static constexpr const char* places = R"(
-// --- A check, in which every element is the number of its place in the array.
-
-Element number(long long place) { return Element(@); }
-
-// The row-major place, in the array before any step, of the element with this row-major number in a box.
-long long place_of(const Box& box, long long element) {@
-  long long place = 0, step = 1;
-  for (int i = dimensions; i-- > 0; step *= shape[i]) {
-    const int extent = box.hi[i] - box.lo[i];
-    place += (box.lo[i] + element % extent)@ * step;
-    element /= extent;
-  }
-  return place;
-}
-
-template <typename Visit>
-void for_each_element(const std::vector<Tile>& tiles, Element* memory, Visit visit) {
-  for (const Tile& tile : tiles) {
-    for (long long i = 0; i < size(tile.box); ++i) {
-      long long rest = i;
-      MPI_Aint at = tile.offset;
-      for (int d = dimensions; d-- > 0; rest /= tile.box.hi[d] - tile.box.lo[d]) {
-        at += rest % (tile.box.hi[d] - tile.box.lo[d]) * tile.strides[d];
-      }
-      visit(memory[at], place_of(tile.box, i));
-    }
-  }
-}
-)";
-
-  static constexpr const char* padded_strides = R"(
-// Strides of a tile that lies in an array that is longer by `padding` in every dimension.
-std::vector<MPI_Aint> padded(const Tile& tile, int padding) {
-  std::vector<MPI_Aint> strides(dimensions);
-  MPI_Aint stride = 1;
-  for (int i = dimensions; i-- > 0; stride *= tile.box.hi[i] - tile.box.lo[i] + padding) strides[i] = stride;
-  return strides;
-}
-)";
-
-  // The '@' is the check of a run.
-  static constexpr const char* main = R"(
-int main(int argument_count, char** arguments) {
-  MPI_Init(&argument_count, &arguments);
-  int rank, ranks;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  if (ranks != rank_count) {
-    if (rank == 0) std::fprintf(stderr, "start %d ranks, not %d\n", rank_count, ranks);
-    MPI_Finalize();
-    return 2;
-  }
-  long long wrong = 0, all = 0;
-@  MPI_Allreduce(&wrong, &all, 1, MPI_LONG_LONG, MPI_SUM, MPI_COMM_WORLD);
-  if (rank == 0) std::printf(all == 0 ? "verified on %d ranks\n" : "wrong on %d ranks\n", ranks);
-  MPI_Finalize();
-  return all == 0 ? 0 : 1;
 }
 )";
 };

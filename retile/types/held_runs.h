@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "retile/types/box.h"
+#include "retile/types/layout.h"
 #include "retile/types/placement.h"
 
 namespace retile {
@@ -23,6 +24,10 @@ struct LocalArray {
   Shape shape;
   std::int64_t offset = 0;  // elements from the start of the device's memory
 };
+
+// The own array of the device with this number in the layout's mesh. The array as a whole continues by these margins
+// (none: nowhere). Ghost zones that are left out have memory all the same.
+LocalArray local_array(const MeshLayout& layout, Device index, const std::vector<Halo>& margins, bool has_ghosts);
 
 // The intervals as runs that lie one after the other.
 std::vector<HeldRun> joined_runs(const std::vector<Interval>& intervals);

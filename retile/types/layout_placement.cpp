@@ -68,6 +68,16 @@ std::vector<Interval> held_intervals(const MeshLayout& layout, const std::vector
   return held_intervals(held);
 }
 
+// By dimension, without ghost zones; none of them empty.
+std::vector<std::vector<Interval>> held_intervals(const MeshLayout& layout, Device index) {
+  std::vector<std::vector<Interval>> held;
+  for (const std::vector<Factor>& factors : layout.view) {
+    held.push_back(held_intervals(layout, factors, index));
+    std::erase_if(held.back(), [](Interval one) { return one.size() == 0; });
+  }
+  return held;
+}
+
 // --- Ghost zones, and arrays that go on beyond their ends.
 
 // The length of a tile with its ghost zones, which are clipped at the array's ends or wrapped round.
@@ -123,6 +133,18 @@ void add_dimension(LocalArray& array, const std::vector<Interval>& held, const H
   array.shape.push_back(length);
 }
 
+// A device's own array, from what it holds of each dimension of an array of this shape without ghost zones.
+LocalArray own_array(const Shape& shape, const std::vector<std::vector<Interval>>& held, const std::vector<Halo>& halo,
+                     const std::vector<Halo>& margins, bool has_ghosts, std::int64_t offset) {
+  LocalArray array{{}, {}, offset};
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    const bool goes_on = !margins.empty() && margins[i].wraps;
+    add_dimension(array, held[i], halo.empty() ? Halo{} : halo[i], goes_on ? &margins[i] : nullptr, shape[i],
+                  has_ghosts);
+  }
+  return array;
+}
+
 class Placer {
  public:
   Placer(Shape shape, std::int64_t world, const std::vector<Halo>& halo, const std::vector<int>& order,
@@ -138,12 +160,7 @@ class Placer {
   // Adds the parts of a device's own array, from what it holds of each dimension without ghost zones. `offset` is where
   // the array begins in the device's memory.
   void add(Device device, const std::vector<std::vector<Interval>>& held, std::int64_t offset) {
-    LocalArray array{{}, {}, offset};
-    for (std::size_t i = 0; i < shape_.size(); ++i) {
-      const bool goes_on = !array_.margins.empty() && array_.margins[i].wraps;
-      add_dimension(array, held[i], halo_.empty() ? Halo{} : halo_[i], goes_on ? &array_.margins[i] : nullptr,
-                    shape_[i], has_ghosts_);
-    }
+    const LocalArray array = own_array(shape_, held, halo_, array_.margins, has_ghosts_, offset);
     const auto place = static_cast<std::size_t>(device);
     for (Part& part : parts_of(array, order_, array_.view)) parts_[place].push_back(std::move(part));
     if (!has_ghosts_) sizes_[place] = product(array.shape);
@@ -190,11 +207,8 @@ Placement placement_of(const BoxLayout& layout, std::int64_t world, const MovedA
 Placement placement_of(const MeshLayout& layout, const Shape& shape, std::int64_t world, const MovedArray& array,
                        bool has_ghosts) {
   Placer placer(shape, world, layout.halo, layout.order, array, has_ghosts);
-  std::vector<std::vector<Interval>> held(layout.view.size());
   for (Device index = 0; index < layout.mesh.device_count(); ++index) {
-    for (std::size_t i = 0; i < held.size(); ++i) held[i] = held_intervals(layout, layout.view[i], index);
-    for (std::vector<Interval>& intervals : held)
-      std::erase_if(intervals, [](Interval one) { return one.size() == 0; });
+    const std::vector<std::vector<Interval>> held = held_intervals(layout, index);
     const Device device = layout.devices.empty() ? index : layout.devices[static_cast<std::size_t>(index)];
     placer.add(device, held, 0);
   }
@@ -293,6 +307,15 @@ Placement Layout::placement(std::int64_t world, const MovedArray& array, Ghosts 
   const bool has_ghosts = ghosts == Ghosts::included;
   if (const BoxLayout* boxes = listed()) return placement_of(*boxes, world, array, has_ghosts);
   return placement_of(*cuts(), global_shape(), world, array, has_ghosts);
+}
+
+LocalArray local_array(const MeshLayout& layout, Device index, const std::vector<Halo>& margins, bool has_ghosts) {
+  Shape shape;
+  for (const std::vector<Factor>& factors : layout.view) {
+    shape.push_back(1);
+    for (const Factor& factor : factors) shape.back() *= factor.size;
+  }
+  return own_array(shape, held_intervals(layout, index), layout.halo, margins, has_ghosts || layout.halo.empty(), 0);
 }
 
 MovedArray moved_array(const Layout& target, std::vector<Shape> view) {

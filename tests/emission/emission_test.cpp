@@ -102,19 +102,43 @@ TEST(EmittedMpi, has_arithmetic_for_uneven_tiles) {
             "  return {packed({{tile_0 * 3 - std::min(tile_0, 2), 0}, {tile_0 * 3 - std::min(tile_0, 1) + 2, 8}})};\n");
   EXPECT_EQ(tiles("[(4,1,3,2){x}10, 8]"),
             "  const int tile_0 = rank / 2;\n"
-            "  return {packed({{tile_0 * 3 + std::min(tile_0, 1) * 3 - std::min(tile_0, 2) * 2, 0}, "
-            "{tile_0 * 2 - std::min(tile_0, 1) * 2 + std::min(tile_0, 2) + 4, 8}})};\n");
+            "  return {packed({{tile_0 * 3 + std::min(tile_0, 1) * 3 - std::min(tile_0, 2) * 2, 0},\n"
+            "                  {tile_0 * 2 - std::min(tile_0, 1) * 2 + std::min(tile_0, 2) + 4, 8}})};\n");
 }
 
 // Who holds what and who sends to whom is arithmetic: there is no table.
 TEST(EmittedMpi, does_not_grow_with_the_number_of_ranks) {
-  const auto lines = [](const char* source, const char* target) {
-    const std::string code = emit_plan(problem_of("x=32,y=32", source, target), Target::mpi, PlannerKind::direct);
-    EXPECT_THAT(code, HasSubstr("asked_in_turn(tiles_0, tiles_1, rank)"));
-    return std::count(code.begin(), code.end(), '\n');
+  const auto expect_short = [](const char* axes, const char* source, const char* target) {
+    const std::string code = emit_plan(problem_of(axes, source, target), Target::mpi);
+    EXPECT_LT(std::count(code.begin(), code.end(), '\n'), 400) << source << " to " << target;
+    EXPECT_THAT(code, Not(HasSubstr("[rank_count] = {"))) << source << " to " << target;
+    EXPECT_THAT(code, Not(HasSubstr("transfers = {"))) << source << " to " << target;
+    return code;
   };
-  EXPECT_LT(lines("[32{x}1001, 16{y}499] balanced", "[32{y}1001, 16{x}499] balanced"), 400);
-  EXPECT_LT(lines("[32{x}1024, 512]", "[1024, 16{x}512]"), 400) << "each tile has 32 holders";
+  const char* grid = "x=32,y=32";
+  EXPECT_THAT(expect_short(grid, "[32{x}1001, 16{y}499] balanced", "[32{y}1001, 16{x}499] balanced"),
+              HasSubstr("asked(tiles_0, tiles_1, rank)"));
+  EXPECT_THAT(expect_short(grid, "[32{x}1001, 1023] balanced", "[1001, 32{x}1023] balanced"),
+              HasSubstr("asked_in_turn(tiles_0, tiles_1, rank)"))
+      << "each tile has 32 holders";
+  expect_short("x=1024", "[98{x}100003, 499] balanced", "[100003, 1{x}499] balanced");  // fewer columns than ranks
+  expect_short("x=1024", "[1{x}499, 8] last", "[499, 1{x}8]");
+  expect_short(grid, "[32{x}1001, 32{y}1023] nested", "[1001, 1{y,x}1023] balanced");
+  EXPECT_THAT(expect_short(grid, "[10000 cyclic 32{x}, 10000 cyclic 48{y}]", "[313{x}10000, 313{y}10000]"),
+              HasSubstr("in_turn(10000, 48, 32, 0, tile_1)"));
+  expect_short(grid, "[1000 cyclic 7{x} from 5, 1000]", "[1000 cyclic 9{y}, 1000 cyclic 8{x}] order [1, 0]");
+  expect_short("x=1024", "[32768 cyclic 16{x}, 8000]", "[32768, 8000 cyclic 64{x}]");  // fewer blocks than ranks
+  expect_short(grid, "[32{x}1001 halo 1, 32{y}1024 halo 1]", "[32{x}1001 halo 1, 32{y}1024 halo 1]");
+  expect_short(grid, "[32{x}1024, 32{y}1024]", "[32{x}1024 halo 1 wrap, 32{y}1024 halo (1,2) wrap]");
+}
+
+// Lists stay where there is no rule.
+TEST(EmittedMpi, lists_what_is_irregular) {
+  const Problem boxes = problem_of({"x=4", "[2{x}5]", "x=4", "[5] boxes {[0:2] [4:5]; ; [2:4]; }"});
+  const std::string code = emit_plan(boxes, Target::mpi);
+  EXPECT_THAT(code, HasSubstr("switch (rank) {"));
+  EXPECT_THAT(code, HasSubstr("transfers = {"));
+  EXPECT_THAT(code, Not(HasSubstr("source_strides"))) << "a rank's several boxes lie one after the other";
 }
 
 TEST(EmissionFault, names_what_a_target_cannot_say_and_one_that_can) {

@@ -123,6 +123,38 @@ TEST(EmittedMpi, moves_any_layout) {
   expect_right(programs, "emitted_layouts");
 }
 
+// Each program checks arrays without gaps, and arrays of the caller's strides, in which nothing else is written.
+TEST(EmittedMpi, moves_uneven_tiles_blocks_and_halos_with_strides) {
+  struct Case {
+    const char* axes;
+    const char* source;
+    const char* target;
+  };
+  const Case cases[] = {
+      {"x=2", "[7{x}13, 5] balanced", "[13, 3{x}5]"},
+      {"x=3", "[1{x}2, 7] last", "[2, 3{x}7] balanced"},
+      {"x=5", "[3{x}11, 9] balanced", "[11 cyclic 2{x} from 3, 9]"},
+      {"x=7", "[23 cyclic 2{x}, 6]", "[23, 6 cyclic 4{x}]"},
+      {"x=2,y=2", "[13{x}25, 24] balanced", "[25, 12{x}24] balanced"},
+      {"x=2,y=2", "[8{x}16 halo (2,1), 6{y}11 halo 1]", "[8{x}16 halo 1 wrap, 6{y}11 halo 1]"},
+      {"x=2,y=3", "[20 cyclic 3{x}, 19 cyclic 2{y} from 1]", "[10{x}20, 7{y}19] balanced"},
+      {"x=2,y=3", "[20 cyclic 3{x}, 19]", "[20, 19 cyclic 4{x}]"},
+      {"x=4,y=2", "[21 cyclic 4{x}, 18 cyclic 3{y}] order [1, 0]", "[21 cyclic 2{y}, 18 cyclic 5{x}] order [1, 0]"},
+      {"x=4,y=2", "[64 cyclic 4{x}, 64 cyclic 4{y}]", "[16{x}64, 32{y}64]"},  // boxes of a view
+      {"x=4,y=2", "[7{x}25, 9] nested", "[25, 3{x}9] last"},
+      {"x=8", "[2{x}16, 6]", "[2{x}16, 6] order [1, 0]"},
+      {"x=8", "[40 cyclic 3{x}, 6]", "[40, 1{x}6]"},
+  };
+  Programs programs;
+  for (const Case& one : cases) {
+    const Problem problem = problem_of(one.axes, one.source, one.target);
+    programs.add({"", problem.source(), problem.target(), ElementType::f64}, PlannerKind::automatic);
+  }
+  EXPECT_EQ(count_of("is_padded ? source_strides.data() : nullptr", programs.text()), programs.count());
+  EXPECT_EQ(count_of("transfers = {", programs.text()), 0);
+  expect_right(programs, "emitted_strides");
+}
+
 TEST(EmittedMpi, is_a_program_by_itself) {
   const std::string path = ::testing::TempDir() + "emitted.cpp";
   ASSERT_EQ(
