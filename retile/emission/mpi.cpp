@@ -16,6 +16,7 @@
 #include "retile/emission/mpi_sends.h"
 #include "retile/emission/mpi_tiles.h"
 #include "retile/emission/targets.h"
+#include "retile/plan/lists.h"
 #include "retile/schedule/stage.h"
 
 namespace retile::emission {
@@ -226,10 +227,19 @@ class MpiPrinter {
   std::optional<std::string> rule_of(const Stage& stage) {
     const auto held = tiles_.arrays_of(stage.held());
     const auto after = tiles_.arrays_of(stage.after());
-    if (!held || !after || !is_as_good(sends_in_turn(*held, *after), sends_of(stage))) return std::nullopt;
-    const bool is_alone = most_holders(*held) == 1;
-    (is_alone ? uses_asked_ : uses_asked_in_turn_) = true;
-    return is_alone ? "asked" : "asked_in_turn";
+    if (!held || !after) return std::nullopt;
+    const Sends planned = sends_of(stage);
+    const bool is_in_turn = is_as_good(sends_in_turn(*held, *after), planned);
+    if (is_in_turn && most_holders(*held) == 1) {
+      uses_asked_ = true;
+      return "asked";
+    }
+    // The rule by which the plan chose its senders comes first: it may keep more inside hosts.
+    const bool is_shared =
+        (goes_by_boxes(stage.held(), stage.after()) || !is_in_turn) && is_as_good(shared_sends(*held, *after), planned);
+    if (!is_shared && !is_in_turn) return std::nullopt;
+    (is_shared ? uses_shared_ : uses_asked_in_turn_) = true;
+    return is_shared ? "shared" : "asked_in_turn";
   }
 
   // The tiles before or after a stage in the function that executes.
@@ -304,9 +314,17 @@ class MpiPrinter {
     if (uses_kept_) text += MpiCode::kept;
     if (uses_permuted_) text += MpiCode::permuted;
     if (uses_asked_) text += MpiCode::asked;
+    if (uses_asked_in_turn_ || uses_shared_) {
+      text += has_runs() ? MpiCode::is_same_of_runs : MpiCode::is_same;
+      text += MpiCode::holders;
+    }
     if (uses_asked_in_turn_) {
-      text += has_runs() ? MpiCode::corners_of_runs : MpiCode::corners;
+      text += has_runs() ? MpiCode::corner_of_runs : MpiCode::corner;
       text += MpiCode::asked_in_turn;
+    }
+    if (uses_shared_) {
+      text += has_runs() ? MpiCode::cut_of_runs : MpiCode::cut;
+      text += MpiCode::shared;
     }
     if (reduce_ != nullptr) {
       text += filled(MpiCode::combine, {combined("new_row[i * to_step]", "next[i * from_step]")});
@@ -497,6 +515,7 @@ void redistribute(const Element* source, Element* target, MPI_Comm comm) {
   bool uses_permuted_ = false;
   bool uses_asked_ = false;
   bool uses_asked_in_turn_ = false;
+  bool uses_shared_ = false;
 };
 
 // Whether what devices hold may be boxes with gaps. A view has its own boxes between steps, and reductions combine rows

@@ -414,22 +414,43 @@ std::vector<Transfer> asked(Tiles held, Tiles after, int rank) {
 }
 )";
 
-  static constexpr const char* corners = R"(
+  static constexpr const char* is_same = R"(
 bool is_same(const Box& a, const Box& b) {
   return std::equal(a.lo, a.lo + dimensions, b.lo) && std::equal(a.hi, a.hi + dimensions, b.hi);
 }
-
-std::vector<int> corner(const Box& box) { return {box.lo, box.lo + dimensions}; }
 )";
 
-  static constexpr const char* corners_of_runs = R"(
+  static constexpr const char* is_same_of_runs = R"(
 bool is_same(const Box& a, const Box& b) {
   const auto is_same_run = [](const Run& one, const Run& other) { return one.lo == other.lo && one.hi == other.hi; };
   return std::equal(a.runs, a.runs + dimensions, b.runs, [&](const auto& one, const auto& other) {
     return std::equal(one.begin(), one.end(), other.begin(), other.end(), is_same_run);
   });
 }
+)";
 
+  static constexpr const char* holders = R"(
+std::vector<Box> boxes_of(Tiles tiles) {
+  std::vector<Box> boxes;
+  for (int rank = 0; rank < rank_count; ++rank) boxes.push_back(tiles(rank).front().box);
+  return boxes;
+}
+
+// The ranks that hold a tile, ascending.
+std::vector<int> holders_of(const Box& tile, const std::vector<Box>& tiles) {
+  std::vector<int> holders;
+  for (int rank = 0; rank < rank_count; ++rank) {
+    if (is_same(tile, tiles[rank])) holders.push_back(rank);
+  }
+  return holders;
+}
+)";
+
+  static constexpr const char* corner = R"(
+std::vector<int> corner(const Box& box) { return {box.lo, box.lo + dimensions}; }
+)";
+
+  static constexpr const char* corner_of_runs = R"(
 std::vector<int> corner(const Box& box) {
   std::vector<int> corner;
   for (const std::vector<Run>& runs : box.runs) corner.push_back(runs.empty() ? 0 : runs.front().lo);
@@ -438,12 +459,6 @@ std::vector<int> corner(const Box& box) {
 )";
 
   static constexpr const char* asked_in_turn = R"(
-std::vector<Box> boxes_of(Tiles tiles) {
-  std::vector<Box> boxes;
-  for (int rank = 0; rank < rank_count; ++rank) boxes.push_back(tiles(rank).front().box);
-  return boxes;
-}
-
 // The boxes that a rank keeps, sends and receives if the ranks that lack a tile ask its holders in turn, in the order
 // of their new tiles.
 std::vector<Transfer> asked_in_turn(Tiles held, Tiles after, int rank) {
@@ -457,10 +472,7 @@ std::vector<Transfer> asked_in_turn(Tiles held, Tiles after, int rank) {
   for (int first = 0; first < rank_count; ++first) {
     const Box& tile = old_tiles[first];
     if (!is_same(tile, old_tiles[rank]) && !intersect(tile, new_tiles[rank], box)) continue;
-    std::vector<int> holders;
-    for (int other = 0; other < rank_count; ++other) {
-      if (is_same(tile, old_tiles[other])) holders.push_back(other);
-    }
+    const std::vector<int> holders = holders_of(tile, old_tiles);
     if (holders.front() != first) continue;
     std::size_t turn = 0;
     for (const int receiver : order) {
@@ -468,6 +480,86 @@ std::vector<Transfer> asked_in_turn(Tiles held, Tiles after, int rank) {
       const bool has_it = is_same(tile, old_tiles[receiver]);
       const int sender = has_it ? receiver : holders[turn++ % holders.size()];
       if (sender == rank || receiver == rank) transfers.push_back({sender, receiver, box});
+    }
+  }
+  return transfers;
+}
+)";
+
+  static constexpr const char* cut = R"(
+// Leaves about so many elements in the box, cut between slabs of its longest dimension, and the others in `rest`. False
+// where it stays whole.
+bool cut(Box& box, long long elements, Box& rest) {
+  int longest = 0;
+  for (int i = 1; i < dimensions; ++i) {
+    if (box.hi[i] - box.lo[i] > box.hi[longest] - box.lo[longest]) longest = i;
+  }
+  const int length = box.hi[longest] - box.lo[longest];
+  const long long slabs = std::max(1LL, elements / (size(box) / length));
+  if (slabs >= length) return false;
+  rest = box;
+  box.hi[longest] = rest.lo[longest] = box.lo[longest] + int(slabs);
+  return true;
+}
+)";
+
+  static constexpr const char* cut_of_runs = R"(
+// Leaves about so many elements in the box, cut between slabs of its longest dimension, and the others in `rest`. False
+// where it stays whole.
+bool cut(Box& box, long long elements, Box& rest) {
+  int longest = 0, length = 0;
+  for (int i = 0; i < dimensions; ++i) {
+    int sum = 0;
+    for (const Run& run : box.runs[i]) sum += run.hi - run.lo;
+    if (sum > length) longest = i, length = sum;
+  }
+  const long long slabs = std::max(1LL, elements / (size(box) / length));
+  if (slabs >= length) return false;
+  rest = box;
+  box.runs[longest].clear();
+  int left = int(slabs);
+  for (Run& run : rest.runs[longest]) {
+    const int taken = std::min(left, run.hi - run.lo);
+    if (taken > 0) box.runs[longest].push_back({run.lo, run.lo + taken, run.start});
+    run = {run.lo + taken, run.hi, run.start + taken};
+    left -= taken;
+  }
+  return true;
+}
+)";
+
+  static constexpr const char* shared = R"(
+// The boxes that a rank keeps, sends and receives if the holders of a tile send equal shares of what others lack of it,
+// give or take what is not worth another message.
+std::vector<Transfer> shared(Tiles held, Tiles after, int rank) {
+  const std::vector<Box> old_tiles = boxes_of(held), new_tiles = boxes_of(after);
+  std::vector<Transfer> transfers;
+  const auto add = [&](int from, int to, const Box& box) {
+    if (from == rank || to == rank) transfers.push_back({from, to, box});
+  };
+  Box box, rest;
+  for (int first = 0; first < rank_count; ++first) {
+    const Box& tile = old_tiles[first];
+    if (!is_same(tile, old_tiles[rank]) && !intersect(tile, new_tiles[rank], box)) continue;
+    const std::vector<int> holders = holders_of(tile, old_tiles);
+    if (holders.front() != first) continue;
+    long long lacking = 0;
+    for (int receiver = 0; receiver < rank_count; ++receiver) {
+      if (!intersect(tile, new_tiles[receiver], box)) continue;
+      if (is_same(tile, old_tiles[receiver])) add(receiver, receiver, box);
+      else lacking += size(box);
+    }
+    const long long share = (lacking + holders.size() - 1) / holders.size(), slack = share / 50;
+    long long left = share;  // of the sender's share
+    auto sender = holders.begin();
+    for (int receiver = 0; receiver < rank_count; ++receiver) {
+      if (is_same(tile, old_tiles[receiver]) || !intersect(tile, new_tiles[receiver], box)) continue;
+      for (bool is_cut = true; is_cut; box = rest) {
+        if (left <= slack && sender + 1 != holders.end()) ++sender, left = share;
+        is_cut = sender + 1 != holders.end() && size(box) > left + slack && cut(box, left, rest);
+        add(*sender, receiver, box);
+        left -= size(box);
+      }
     }
   }
   return transfers;

@@ -181,7 +181,9 @@ std::string TilePrinter::name_of(const Placement& placement, const std::string& 
   }
   std::string name = fmt::format("tiles_{}", known_.size());
   known_.push_back(placement);
-  functions_ += fmt::format("\n// {}\nstd::vector<Tile> {}(int rank) {{\n{}}}\n", words, name, body_of(placement));
+  const std::string body = body_of(placement);
+  const char* parameter = body.find("rank") == std::string::npos ? "int" : "int rank";
+  functions_ += fmt::format("\n// {}\nstd::vector<Tile> {}({}) {{\n{}}}\n", words, name, parameter, body);
   return name;
 }
 
@@ -372,7 +374,10 @@ std::string TilePrinter::runs_text(const Cuts& cuts) {
     held.push_back(dimension_text(cuts.dimensions[i], i, lines));
   }
   const std::string order = cuts.order.empty() ? "" : fmt::format(", {}", listed("{", cuts.order, "}"));
-  return fmt::format("{}  return {{own_array({}{})}};\n", lines, braced(held), order);
+  std::size_t columns = order.size();
+  for (const std::string& text : held) columns += text.size() + 2;
+  const char* separator = columns + 26 > longest_line ? ",\n                     " : ", ";
+  return fmt::format("{}  return {{own_array({{{}}}{})}};\n", lines, fmt::join(held, separator), order);
 }
 
 // What a rank has of a dimension: by arithmetic, or in a table with an entry for each tile of the dimension.
