@@ -23,8 +23,8 @@ from evaluation import figures
 PEERS = {  # in the words of people who use them
     "xla": "XLA's rules on our engine",
     "jax": "XLA with its runtime",
-    "dtensor": "PyTorch's DTensor over gloo",
-    "min-cost": "DTensor's min-cost planner over gloo",
+    "dtensor": "PyTorch's DTensor",
+    "min-cost": "DTensor's min-cost planner",
     "alltoallw": "one `MPI_Alltoallw`",
     "scalapack": "ScaLAPACK `p?gemr2d`",
     "fftw": "FFTW-MPI transpose",
@@ -37,7 +37,8 @@ OURS = {  # what runs our plans
     "threads": "threads",
     "cuda": "one GPU",
     "jax": "`retile.jax.reshard`",
-    "gloo": "`retile.torch.redistribute`",
+    "gloo": "`retile.torch.redistribute` over gloo",
+    "nccl": "`retile.torch.redistribute` over NCCL",
 }
 
 
