@@ -132,7 +132,9 @@ struct Statement {
   bool operator==(const Statement&) const = default;
 };
 
-inline bool SwitchOp::operator==(const SwitchOp& other) const = default;
+inline bool SwitchOp::operator==(const SwitchOp& other) const {
+  return chosen == other.chosen && branches == other.branches;
+}
 
 // --- Programs.
 
