@@ -72,7 +72,7 @@ def series_section(series, title, plots):
     if series.models:
         models = tables.table(tables.MODELS_HEADER, tables.model_rows(series))
         return [f"## {title}", tables.circumstances(series), models]
-    rivals = [name for name in figures.compared(series) if name in figures.RIVALS]
+    rivals = [name for name in figures.compared(series) if name not in (*figures.OURS, figures.FLOOR)]
     return [
         f"## {title}",
         tables.circumstances(series),

@@ -12,6 +12,7 @@ RIVALS = ("xla", "jax", "dtensor", "min-cost", "alltoallw", "scalapack", "fftw",
 FLOOR = "memcpy"
 CONTENDERS = OURS + RIVALS + (FLOOR,)
 AGAIN = " again"  # after the name of a contender that was timed twice
+FORM = "form "  # before the name of a form of our programs
 ADVERSARIAL = ("P1", "P2", "P3", "P4")  # chosen for being hard: reported by themselves, in no average
 
 
@@ -53,7 +54,8 @@ def in_order(contenders):
 
 def compared(series):
     """Contenders that ratios are shown of: neither the forms of our programs, nor those that were timed again."""
-    return [name for name in CONTENDERS if name in series.contenders]
+    names = in_order(series.contenders)
+    return [name for name in names if not (name.startswith(FORM) or name.endswith(AGAIN))]
 
 
 def moves_data(results):

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
+from evaluation.figures import FORM
 from evaluation.output import Output, run_line
 from evaluation.results_file import parse_lines
 
@@ -55,8 +56,8 @@ class Recorded:
     def is_time_up(self):
         return time.monotonic() > self.end
 
-    def append(self, problem, seconds):
-        """The fastest repetition of each contender."""
+    def append(self, problem, seconds, forms=None):
+        """The fastest repetition of each contender, and of each form of our programs."""
         if not self.output:
             return
         if not self.is_begun:
@@ -64,6 +65,7 @@ class Recorded:
             self.is_begun = True
         line = {key: problem[key] for key in ("id", "mesh", "shape", "src", "dst")}
         line |= {"dtype": "f32", "engine": self.engine, "verified": True}
+        seconds = seconds | {FORM + name: time for name, time in (forms or {}).items()}
         self.output.append(*(line | {"contender": name, "seconds": [time]} for name, time in seconds.items()))
 
 

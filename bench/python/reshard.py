@@ -216,11 +216,9 @@ def main():
         result = measure(problem, OPTIONS.megabytes * 2**20 / 4, OPTIONS.repetitions)
         results.append(result)
         if jax.process_index() == 0:
-            names = {"xla": "jax", "xla again": "jax again"}
-            seconds = {names.get(form, form): time for form, time in result["seconds"].items()}
-            recorded.append(
-                problem | {"shape": result["shape"]}, {"auto": result["seconds"][result["chosen"]]} | seconds
-            )
+            forms = dict(result["seconds"])
+            seconds = {"auto": forms[result["chosen"]], "jax": forms.pop("xla"), "jax again": forms.pop("xla again")}
+            recorded.append(problem | {"shape": result["shape"]}, seconds, forms)
             print(json.dumps(result), flush=True)
     if results and jax.process_index() == 0:
         report(results)

@@ -224,14 +224,14 @@ class Figures(Folder):
         self.assertEqual(figures.repeated(series), [0.5])
 
     def test_contenders_that_are_timed_again_show_the_noise_and_are_no_rivals(self):
-        times = (("auto", 2), ("jax", 4), ("jax again", 3), ("lean", 8))
+        times = (("auto", 2), ("jax", 4), ("jax again", 3), ("form lean", 8))
         path = self.write(RUN, *(result("p", name, [time]) for name, time in times))
         self.assertEqual(figures.timed_again(self.read(path.read_text()).series[0]), [0.75])
         process, document = self.report(path, "--no-plots")
         self.assertEqual(process.returncode, 0, process.stderr)
         self.assertIn("| jax | auto | 1 |", document)
         self.assertIn("Contenders that were timed twice: 0.75 (0.75 to 0.75).", document)
-        for name in ("jax again", "lean"):
+        for name in ("jax again", "form lean"):
             self.assertNotIn(f"| {name} | auto |", document)
             self.assertNotIn(f"*{name}*", document)
 
