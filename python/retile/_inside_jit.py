@@ -152,7 +152,7 @@ def _lower_later(
         return [x]
     open_dimensions = tuple(entry is UNCONSTRAINED for entry in target.spec)
     call = _lowered(context, x, lambda x: _to_be_moved(x, open_dimensions, wishes.form))
-    if _sharding_callbacks is not None and "backend_config" in call.owner.attributes:  # absent on one device
+    if _sharding_callbacks is not None and call != x:  # on one device there is no call
         _give_lasting_name(context, call.owner)
     return [call]
 

@@ -181,6 +181,31 @@ def test_specs_are_enough_where_a_mesh_is_set(mesh):
             assert_moved(moved, ARRAY, NamedSharding(mesh, COLUMNS))
 
 
+@pytest.mark.filterwarnings("ignore:.with mesh:DeprecationWarning")
+def test_specs_are_enough_where_a_mesh_is_entered():
+    mesh = mesh_of({"x": 2, "y": 4})
+    with mesh:
+        for move in (reshard, jax.jit(reshard, static_argnums=1)):
+            assert_moved(move(put(mesh), COLUMNS), ARRAY, NamedSharding(mesh, COLUMNS))
+
+
+def test_meshes_without_devices_get_those_of_the_array_or_the_set_mesh(mesh):
+    renamed = mesh_of({"a": 2, "b": 4}, mesh.axis_types[0])
+    target = NamedSharding(renamed.abstract_mesh, P("b", "a"))
+    assert_moved(reshard(put(mesh), target), ARRAY, NamedSharding(renamed, P("b", "a")))
+    assert message_of(reshard, ARRAY, target) == (
+        "the target's mesh (('a', 2), ('b', 4)) names no devices\nhint: give a mesh of devices"
+    )
+    with jax.set_mesh(mesh):
+        assert_moved(reshard(ARRAY, target), ARRAY, NamedSharding(renamed, P("b", "a")))
+
+
+def test_there_may_be_one_device(mesh):
+    target = NamedSharding(mesh_of({"x": 1}, mesh.axis_types[0]), P("x"))
+    for x in (put(target.mesh, P()), jnp.asarray(ARRAY)):
+        assert_moved(jax.jit(lambda x: reshard(x, target))(x), ARRAY, target)
+
+
 def test_trees_are_moved_with_one_sharding_or_many(mesh):
     rows, columns = NamedSharding(mesh, ROWS), NamedSharding(mesh, COLUMNS)
     tree = {"a": put(mesh), "b": [put(mesh), put(mesh)]}
