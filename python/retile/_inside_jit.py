@@ -17,7 +17,17 @@ from jax.interpreters import ad, batching, mlir
 from jax.sharding import NamedSharding, PartitionSpec
 
 from retile._errors import InputError
-from retile._programs import Movement, Wishes, axes_of, is_explicit, is_open, moved_by_jax, own_constraint, program_for
+from retile._programs import (
+    Movement,
+    Wishes,
+    axes_of,
+    is_explicit,
+    is_open,
+    moved_by_jax,
+    own_constraint,
+    own_reshard,
+    program_for,
+)
 from retile._retile import __version__
 
 try:
@@ -100,6 +110,8 @@ def _transpose(
 ) -> list[Any]:
     """Gradients take the way back. If it is not known, they are left to XLA."""
     if is_explicit(target.mesh):
+        if x.aval.sharding.mesh.empty:  # the array has no sharding to go back to
+            return jax.linear_transpose(lambda x: own_reshard(x, target), x.aval)(cotangent)
         return [_bound(cotangent, None, NamedSharding(target.mesh, x.aval.sharding.spec), wishes)]
     return [cotangent if source is None else _bound(cotangent, target, source, wishes)]
 

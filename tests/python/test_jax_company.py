@@ -147,6 +147,13 @@ def test_derivatives_of_all_kinds(mode):
             np.testing.assert_array_equal(np.asarray(saved), ARRAY)
 
 
+def test_gradients_of_arrays_that_no_mesh_has_stay_as_they_are():
+    mesh = mesh_of({"x": 2, "y": 4}, EXPLICIT)
+    with jax.set_mesh(mesh):
+        gradient = jax.jit(jax.grad(lambda x: (reshard(x, COLUMNS) ** 2 / 2).sum()))(ARRAY)
+    assert_moved(gradient, ARRAY, NamedSharding(mesh, COLUMNS))  # as JAX's own does
+
+
 def test_loops_and_branches_have_it_inside(mode):
     mesh, source = mode
     there, back = NamedSharding(mesh, COLUMNS), NamedSharding(mesh, ROWS)
