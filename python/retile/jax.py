@@ -259,7 +259,8 @@ def _move_by_jax(x: Any, asked: NamedSharding, donate: bool) -> jax.Array:
 
 def _move_together(arrays: list[jax.Array], programs: list[Program], donate: bool) -> list[jax.Array]:
     """Moves arrays outside `jit` by one program: devices that are given several at once may wait for each other."""
-    moved = _jitted(tuple(programs), donate)(arrays)
+    with jax.set_mesh(programs[0].movement.source.mesh):  # the caller's mesh may have other devices, or another order
+        moved = _jitted(tuple(programs), donate)(arrays)
     return [_on_target_mesh(program.movement, one) for program, one in zip(programs, moved, strict=True)]
 
 

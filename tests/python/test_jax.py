@@ -269,6 +269,8 @@ def test_meshes_may_differ(mesh, order):
     other = mesh_of({"p": 4, "q": 2}, mesh.axis_types[0], list(order))
     target = NamedSharding(other, P(None, ("q", "p")))
     assert_moved(reshard(put(mesh), target), ARRAY, target)
+    with jax.set_mesh(other):
+        assert_moved(reshard(put(mesh), target.spec), ARRAY, target)
 
 
 def test_meshes_of_one_order_may_differ_inside_jit():
