@@ -27,7 +27,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 from retile._errors import InputError
 from retile._inside_jit import reshard_inside_jit
@@ -53,6 +53,11 @@ from retile._programs import (
 )
 from retile._retile import Machine, Plan
 from retile._trees import for_leaves
+
+try:
+    from jax._src.mesh import thread_resources as _entered
+except ImportError:  # in other versions of JAX: specs then need `jax.set_mesh`
+    _entered = None
 
 __all__ = ["Transfer", "calibrate", "explain", "lower_text", "plan_of", "reshard"]
 
@@ -116,14 +121,16 @@ def _movement(x: Any, sharding: Any, source: Any = None, is_traced: bool = False
     given = None if source is None else _named("source", source, is_traced, faults)
     if not faults:
         found = _find_source(x, given, is_traced)
-        if found is not None and found.mesh.abstract_mesh == target.mesh.abstract_mesh:
+        if not is_traced and isinstance(target.mesh, AbstractMesh):
+            target = _with_devices(target, jax.sharding.get_mesh() if found is None else found.mesh, faults)
+        elif found is not None and found.mesh.abstract_mesh == target.mesh.abstract_mesh:
             # The axes are the same, and one side may not know the devices.
             if isinstance(found.mesh, AbstractMesh):
                 found = NamedSharding(target.mesh, found.spec)
             elif isinstance(target.mesh, AbstractMesh):
                 target = NamedSharding(found.mesh, target.spec)
         movement = Movement(found, target, tuple(array.shape), array.dtype)
-        faults = _faults(movement, is_traced)
+        faults = faults or _faults(movement, is_traced)
     if faults:
         raise InputError("\n".join(faults))
     return movement
@@ -132,6 +139,7 @@ def _movement(x: Any, sharding: Any, source: Any = None, is_traced: bool = False
 def _named(what: str, sharding: Any, is_traced: bool, faults: list[str]) -> NamedSharding | None:
     if isinstance(sharding, PartitionSpec):
         mesh = jax.sharding.get_abstract_mesh() if is_traced else jax.sharding.get_mesh()
+        mesh = _entered_mesh() if mesh.empty else mesh
         if not mesh.empty:
             return NamedSharding(mesh, sharding)
         faults.append(f"{sharding} needs a mesh\nhint: with jax.set_mesh(mesh): …, or give a NamedSharding")
@@ -146,6 +154,22 @@ def _as_inside_shard_map(mesh: Any) -> Any:
     """The mesh, with manual axes where an enclosing `shard_map` has cut arrays along them."""
     here = jax.sharding.get_abstract_mesh()
     return here if _is_partly_manual(here) and dict(here.shape) == dict(mesh.shape) else mesh
+
+
+def _with_devices(target: NamedSharding, known: Any, faults: list[str]) -> NamedSharding:
+    """The target on the devices of the mesh that is known, in their order."""
+    mesh = target.mesh
+    if known.empty or known.size != mesh.size:
+        faults.append(f"the target's mesh {mesh.shape_tuple} names no devices\nhint: give a mesh of devices")
+    elif not isinstance(known, AbstractMesh):
+        devices = known.devices.reshape(mesh.axis_sizes)
+        return NamedSharding(Mesh(devices, mesh.axis_names, axis_types=mesh.axis_types), target.spec)
+    return target
+
+
+def _entered_mesh() -> Any:
+    """The mesh of an enclosing `with mesh:`, which older programs have in the place of `jax.set_mesh`."""
+    return AbstractMesh((), ()) if _entered is None else _entered.env.physical_mesh
 
 
 def _is_partly_manual(mesh: Any) -> bool:
