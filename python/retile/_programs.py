@@ -87,8 +87,8 @@ class Movement:
 
     def is_even(self) -> bool:
         """Whether all devices have equal tiles, as arrays of JAX have."""
-        return all(
-            length > 0 and length % math.prod(side.mesh.shape[axis] for axis in axes_of(entry)) == 0
+        return 0 not in self.shape and all(
+            length % math.prod(side.mesh.shape[axis] for axis in axes_of(entry)) == 0
             for side in (self.source, self.target)
             for length, entry in zip(self.shape, side.spec, strict=False)
         )

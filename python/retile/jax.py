@@ -388,7 +388,8 @@ def reshard(
     requests, faults = [], []
     for path, leaf, *given in zip(paths, leaves, *sides, strict=True):
         try:
-            requests.append(None if given[0] is None else _request(leaf, *given, wishes))
+            is_moved = given[0] is not None and getattr(leaf, "dtype", None) != jax.dtypes.float0  # those have no bytes
+            requests.append(_request(leaf, *given, wishes) if is_moved else None)
         except InputError as error:
             faults.append(_at(path, error))
     if faults:

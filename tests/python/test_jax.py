@@ -295,7 +295,23 @@ def test_arrays_without_named_shardings_go_by_device_put(mesh):
         assert moved.sharding == everywhere and moved == number
 
 
-def test_xla_chooses_what_a_target_leaves_open_inside_jit():
+def test_arrays_without_elements_are_moved(mesh):
+    empty = np.zeros((8, 0), np.float32)
+    for before, after in ((P(), P()), (P(), P("y")), (P("x"), P())):
+        target = NamedSharding(mesh, after)
+        assert reshard(put(mesh, before, empty), target).sharding == target
+        assert jax.jit(reshard, static_argnums=1)(put(mesh, before, empty), target).shape == empty.shape
+
+
+def test_elements_without_bytes_are_left_alone(mesh):
+    gradient = jax.grad(lambda x: jnp.sum(x * 1.0), allow_int=True)(jnp.arange(8))  # of type float0
+    tree = {"step": gradient, "w": put(mesh)}
+    moved = reshard(tree, NamedSharding(mesh, P("x")))
+    assert moved["step"].dtype == jax.dtypes.float0 and moved["step"].shape == (8,)
+    assert_moved(moved["w"], ARRAY, NamedSharding(mesh, P("x")))
+
+
+def test_xla_chooses_what_a_target_leaves_open():
     mesh = mesh_of({"x": 2, "y": 4})
     target = NamedSharding(mesh, P(P.UNCONSTRAINED, "x"))
     for source in (None, NamedSharding(mesh, ROWS)):
