@@ -390,7 +390,7 @@ def moved_by_jax(x: jax.Array, target: NamedSharding) -> jax.Array:
         return own_reshard(x, target)
     if is_automatic(target.mesh):
         return _constrained(x, target)
-    explicit, automatic = (_part_along(target, kind) for kind in (AxisType.Explicit, AxisType.Auto))
+    explicit, automatic = (_part_along(target, kind, x) for kind in (AxisType.Explicit, AxisType.Auto))
     if AxisType.Explicit in target.mesh.axis_types:
         x = own_reshard(x, explicit)
     return own_constraint(x, automatic) if AxisType.Auto in target.mesh.axis_types else x
@@ -407,14 +407,20 @@ def _constrained(x: jax.Array, target: NamedSharding) -> jax.Array:
         return own_constraint(x, target)
 
 
-def _part_along(target: NamedSharding, kind: AxisType) -> NamedSharding:
-    """The part of a sharding along the axes of one type."""
-    kinds = kinds_of(target.mesh)
-    entries = (
-        entry if entry is PartitionSpec.UNCONSTRAINED else tuple(axis for axis in axes_of(entry) if kinds[axis] == kind)
-        for entry in target.spec
-    )
-    return NamedSharding(target.mesh, PartitionSpec(*(entry or None for entry in entries)))
+def _part_along(target: NamedSharding, kind: AxisType, x: jax.Array) -> NamedSharding:
+    """The part of a sharding along the axes of one type. A dimension that is open stays open along automatic axes, and
+    cut as the array's type says along explicit ones, except for axes that the sharding names elsewhere."""
+    kinds, named = kinds_of(target.mesh), {axis for entry in target.spec for axis in axes_of(entry)}
+
+    def part_of(entry: Any, own: Any) -> Any:
+        if entry is PartitionSpec.UNCONSTRAINED:
+            if kind == AxisType.Auto:
+                return entry
+            entry = tuple(axis for axis in axes_of(own) if axis not in named)
+        return tuple(axis for axis in axes_of(entry) if kinds.get(axis) == kind) or None
+
+    owns = jax.typeof(x).sharding.spec
+    return NamedSharding(target.mesh, PartitionSpec(*map(part_of, target.spec, owns)))
 
 
 def kinds_of(mesh: Any) -> dict[str, AxisType]:
@@ -429,6 +435,4 @@ def why_not_by_jax(target: NamedSharding) -> str | None:
         return f"{target.spec} names an axis along which an enclosing shard_map has cut the array"
     if any(one != sorted(one, key=lambda kind: kind == AxisType.Auto) for one in along):
         return f"{target.spec} cuts a dimension along an automatic axis first and an explicit one second"
-    if is_open(target) and AxisType.Explicit in target.mesh.axis_types:
-        return f"{target.spec} leaves a dimension open on a mesh with explicit axes"
     return None

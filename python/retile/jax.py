@@ -150,12 +150,6 @@ def _named(what: str, sharding: Any, is_traced: bool, faults: list[str]) -> Name
     return None
 
 
-def _as_inside_shard_map(mesh: Any) -> Any:
-    """The mesh, with manual axes where an enclosing `shard_map` has cut arrays along them."""
-    here = jax.sharding.get_abstract_mesh()
-    return here if _is_partly_manual(here) and dict(here.shape) == dict(mesh.shape) else mesh
-
-
 def _with_devices(target: NamedSharding, known: Any, faults: list[str]) -> NamedSharding:
     """The target on the devices of the mesh that is known, in their order."""
     mesh = target.mesh
@@ -170,6 +164,12 @@ def _with_devices(target: NamedSharding, known: Any, faults: list[str]) -> Named
 def _entered_mesh() -> Any:
     """The mesh of an enclosing `with mesh:`, which older programs have in the place of `jax.set_mesh`."""
     return AbstractMesh((), ()) if _entered is None else _entered.env.physical_mesh
+
+
+def _as_inside_shard_map(mesh: Any) -> Any:
+    """The mesh, with manual axes where an enclosing `shard_map` has cut arrays along them."""
+    here = jax.sharding.get_abstract_mesh()
+    return here if _is_partly_manual(here) and dict(here.shape) == dict(mesh.shape) else mesh
 
 
 def _is_partly_manual(mesh: Any) -> bool:
@@ -197,8 +197,8 @@ def _faults(movement: Movement, is_traced: bool) -> list[str]:
             continue
         if len(side.spec) > rank:
             faults.append(f"the {what}'s {side.spec} names {len(side.spec)} dimensions of an array of {rank}")
-        if is_open(side) and not (is_traced and side is target):
-            faults.append(f"the {what}'s {side.spec} leaves a dimension open: only a target inside jit may")
+        if is_open(side) and side is not target:
+            faults.append(f"the {what}'s {side.spec} leaves a dimension open: only a target may")
     if is_traced and (fault := why_not_by_jax(target)):
         faults.append(f"the target's {fault}")
     if source is None or _is_partly_manual(target.mesh):
@@ -278,6 +278,8 @@ def _move_by_jax(x: Any, asked: NamedSharding, donate: bool) -> jax.Array:
     sides = (getattr(x, "sharding", None), asked)
     if any(isinstance(side, NamedSharding) and speaks_of_sums(side) for side in sides):
         return own_reshard(x, asked)
+    if is_open(asked):
+        return moved_by_jax(x, asked)
     return jax.device_put(x, asked, donate=donate)
 
 
@@ -348,7 +350,8 @@ def _move_all(
         else:
             one = moved[number] if number in moved else _move_by_jax(array, request.asked, donate)
             # The exact spec and memory that were asked for: on explicit axes JAX writes specs at full length.
-            moved[number] = one if one.sharding == request.asked else jax.device_put(one, request.asked)
+            is_done = one.sharding == request.asked or is_open(request.asked)
+            moved[number] = one if is_done else jax.device_put(one, request.asked)
     return [moved[number] for number in range(len(arrays))]
 
 

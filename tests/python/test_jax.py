@@ -314,8 +314,10 @@ def test_elements_without_bytes_are_left_alone(mesh):
 def test_xla_chooses_what_a_target_leaves_open():
     mesh = mesh_of({"x": 2, "y": 4})
     target = NamedSharding(mesh, P(P.UNCONSTRAINED, "x"))
-    for source in (None, NamedSharding(mesh, ROWS)):
-        moved = jax.jit(lambda x, source=source: reshard(x, target, source=source))(put(mesh))
+    assert reshard(ARRAY, target).sharding.spec[1] == "x"
+    inside = (jax.jit(lambda x, s=source: reshard(x, target, source=s)) for source in (None, NamedSharding(mesh, ROWS)))
+    for move in (lambda x: reshard(x, target), *inside):
+        moved = move(put(mesh))
         assert moved.sharding.spec[1] == "x"
         np.testing.assert_array_equal(np.asarray(moved), ARRAY)
 
@@ -533,8 +535,9 @@ def test_shardings_that_are_none_are_refused():
 
 def test_shardings_that_leave_something_open_are_refused():
     mesh, explicit = (mesh_of({"x": 2, "y": 4}, kind) for kind in (AxisType.Auto, AxisType.Explicit))
-    assert message_of(reshard, put(mesh), NamedSharding(mesh, P("x", P.UNCONSTRAINED))) == (
-        "the target's P('x', UNCONSTRAINED) leaves a dimension open: only a target inside jit may"
+    unconstrained = NamedSharding(mesh, P("x", P.UNCONSTRAINED))
+    assert message_of(jax.jit(lambda x: reshard(x, NamedSharding(mesh, P()), source=unconstrained)), put(mesh)) == (
+        "the source's P('x', UNCONSTRAINED) leaves a dimension open: only a target may"
     )
     summed = NamedSharding(explicit, P(unreduced={"x"}))
     assert message_of(reshard, put(explicit), summed, memory_limit=10**9) == (

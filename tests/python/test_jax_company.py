@@ -353,13 +353,26 @@ def test_axes_of_several_types_have_an_order():
     devices = np.array(jax.devices()).reshape(2, 4)
     mesh = jax.sharding.Mesh(devices, ("x", "y"), axis_types=(EXPLICIT, AUTO))
     with jax.set_mesh(mesh):
-        for spec, fault in [
-            (P(("y", "x")), "cuts a dimension along an automatic axis first and an explicit one second"),
-            (P(P.UNCONSTRAINED), "leaves a dimension open on a mesh with explicit axes"),
-        ]:
-            assert (
-                message_of(jax.jit(lambda x, spec=spec: reshard(x, spec)), put(mesh)) == f"the target's {spec} {fault}"
-            )
+        assert message_of(jax.jit(lambda x: reshard(x, P(("y", "x")))), put(mesh)) == (
+            "the target's P(('y', 'x'),) cuts a dimension along an automatic axis first and an explicit one second"
+        )
+
+
+@pytest.mark.parametrize(
+    ("before", "spec", "after"),
+    [
+        (P("x"), P(P.UNCONSTRAINED, "y"), P("x", "y")),
+        (P("x"), P(P.UNCONSTRAINED, "x"), P(None, "x")),
+        (P(None, "x"), P(("x", "y"), P.UNCONSTRAINED), P(("x", "y"))),
+    ],
+    ids=str,
+)
+def test_open_dimensions_stay_cut_along_explicit_axes(before, spec, after):
+    devices = np.array(jax.devices()).reshape(2, 4)
+    mesh = jax.sharding.Mesh(devices, ("x", "y"), axis_types=(EXPLICIT, AUTO))
+    with jax.set_mesh(mesh):
+        for move in (reshard, jax.jit(reshard, static_argnums=1)):
+            assert_moved(move(put(mesh, before), spec), ARRAY, NamedSharding(mesh, after))
 
 
 @pytest.mark.parametrize("spec", [P(None, "y"), P("y"), P(None, None), P()], ids=str)
