@@ -100,6 +100,11 @@ def _jitted(x: jax.Array, **parameters: Any) -> jax.Array:
     return _bound(x, **parameters)
 
 
+def _run(x: jax.Array, **parameters: Any) -> jax.Array:
+    with jax.disable_jit(False):  # without jit, it would call itself
+        return _jitted(x, **parameters)
+
+
 def _type_of(x: Any, *, target: NamedSharding, **_: Any) -> Any:
     mesh = target.mesh.abstract_mesh
     return x.update(sharding=NamedSharding(mesh, target.spec)) if is_explicit(mesh) else x
@@ -185,7 +190,7 @@ def _warn_of_export() -> None:
 
 
 for primitive, lower in ((reshard_p, _lower), (reshard_later_p, _lower_later)):
-    primitive.def_impl(_jitted)
+    primitive.def_impl(_run)
     primitive.def_abstract_eval(_type_of)
     ad.deflinear2(primitive, _transpose)
     batching.fancy_primitive_batchers[primitive] = _batched

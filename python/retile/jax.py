@@ -285,7 +285,8 @@ def _move_by_jax(x: Any, asked: NamedSharding, donate: bool) -> jax.Array:
 
 def _move_together(arrays: list[jax.Array], programs: list[Program], donate: bool) -> list[jax.Array]:
     """Moves arrays outside `jit` by one program: devices that are given several at once may wait for each other."""
-    with jax.set_mesh(programs[0].movement.source.mesh):  # the caller's mesh may have other devices, or another order
+    # The caller's mesh may have other devices, or another order. Without jit, devices would run step by step.
+    with jax.set_mesh(programs[0].movement.source.mesh), jax.disable_jit(False):
         moved = _jitted(tuple(programs), donate)(arrays)
     return [_on_target_mesh(program.movement, one) for program, one in zip(programs, moved, strict=True)]
 

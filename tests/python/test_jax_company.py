@@ -154,6 +154,14 @@ def test_gradients_of_arrays_that_no_mesh_has_stay_as_they_are():
     assert_moved(gradient, ARRAY, NamedSharding(mesh, COLUMNS))  # as JAX's own does
 
 
+def test_it_is_one_program_where_jit_is_disabled(mesh):
+    x = put(mesh)
+    with jax.set_mesh(mesh), jax.disable_jit():
+        assert_moved(reshard(x, COLUMNS), ARRAY, NamedSharding(mesh, COLUMNS))
+        gradient = jax.grad(lambda x: (reshard(x, COLUMNS) * 2).sum())(x)
+    np.testing.assert_array_equal(np.asarray(gradient), np.full_like(ARRAY, 2))
+
+
 def test_loops_and_branches_have_it_inside(mode):
     mesh, source = mode
     there, back = NamedSharding(mesh, COLUMNS), NamedSharding(mesh, ROWS)
