@@ -41,7 +41,7 @@ StreamPlan::StreamPlan(std::vector<ArrayClass> classes, std::int64_t device_coun
                        TileUse sources, MessageForm form)
     : max_bytes_(max_bytes),
       sources_(sources),
-      form_(form),
+      form_(std::move(form)),
       hosts_(std::move(hosts)),
       classes_(std::move(classes)),
       loads_(index(device_count)) {
