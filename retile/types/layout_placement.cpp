@@ -278,7 +278,7 @@ std::int64_t Layout::local_size() const {
 
 Shape Layout::local_shape(Device device) const {
   const BoxLayout* boxes = listed();
-  const Shape shape = boxes != nullptr ? local_shape_of(*boxes, device) : local_shape_of(*cuts(), device);
+  Shape shape = boxes != nullptr ? local_shape_of(*boxes, device) : local_shape_of(*cuts(), device);
   if (order().empty() || shape.size() != order().size()) return shape;
   Shape in_memory;
   for (const int dimension : order()) in_memory.push_back(shape[static_cast<std::size_t>(dimension)]);
