@@ -215,13 +215,13 @@ constexpr std::int64_t small_bytes = 8;
 constexpr std::int64_t tile_bytes = std::int64_t{16} << 20U;
 constexpr std::int64_t run_lengths[] = {4, 16, 64, 256, 1024, 8192, 65536};
 constexpr std::int64_t usual_run = 8192;
-constexpr int least_repetitions = 3;         // however long they take
-constexpr double repetition_seconds = 2e-3;  // of consecutive runs whose median is one repetition
-constexpr double spare_share = 0.3;          // of the time, for unstable samples
-constexpr double link_share = 2;             // of a figure's time, for the rate of a link
+constexpr int least_repetitions = 3;           // however long they take
+constexpr double repetition_seconds = 2e-3;    // of consecutive runs whose median is one repetition
+constexpr double spare_share = 0.3;            // of the time, for unstable samples
+constexpr double link_share = 2;               // of a figure's time, for the rate of a link
 constexpr double least_stream_seconds = 5e-3;  // of a run that a link's rate is taken from, however little time is left
-constexpr std::size_t most_pairings = 4;     // of hosts, each in both directions
-constexpr std::size_t most_fans = 4;         // the most hosts that are timed with several others at once
+constexpr std::size_t most_pairings = 4;       // of hosts, each in both directions
+constexpr std::size_t most_fans = 4;           // the most hosts that are timed with several others at once
 constexpr double most_stream_bytes = 256e6;
 // A run of three times the bytes takes at least this share of its time longer: two thirds if bytes are all that takes
 // time. Where it does not, bytes are doubled.

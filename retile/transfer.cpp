@@ -141,8 +141,8 @@ Transfer::Transfer(const std::vector<TransferArray>& arrays, const TransferOptio
       state_->numbers.emplace(arrays[i].name, i);
       try {
         strides.push_back(state_->add_rooms(arrays[i], plan->source(problem), plan->target(problem),
-                                            array_of(plan->manifest().problems[problem], plan->sources()).view,
-                                            devices, plan->sources()));
+                                            array_of(plan->manifest().problems[problem], plan->sources()).view, devices,
+                                            plan->sources()));
       } catch (const RuntimeError& error) {
         faults.add(fmt::format("array \"{}\": {}", arrays[i].name, error.what()));
       }
