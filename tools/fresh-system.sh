@@ -174,13 +174,14 @@ END
   require_system_libraries "$work/linked"
 }
 
-# What ldd prints may name the system's C and C++ libraries, and what the wheel brings.
+# What ldd prints may name the system's C and C++ libraries, zlib, which manylinux counts among a system's libraries, and
+# what the wheel brings.
 require_system_libraries() {
-  local allowed='libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|ld-linux-[a-z0-9-]+|linux-vdso'
+  local allowed='libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|ld-linux-[a-z0-9-]+|linux-vdso|libz'
   grep -qE '[[:space:]]libc\.so' "$1" || fail "ldd printed nothing of the wheel's programs"
   local others
   others=$(grep '=>\|\.so' "$1" | grep -vE "^[[:space:]]+(/[^ ]*/)?($allowed)\.so|/retile[^ ]*\.libs/|:$" || true)
-  [[ -z $others ]] || fail "the wheel needs more than the system's C and C++ libraries:"$'\n'"$others"
+  [[ -z $others ]] || fail "the wheel needs more than the system's C and C++ libraries and zlib:"$'\n'"$others"
 }
 
 timed "debootstrap $release" make_system
