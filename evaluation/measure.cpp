@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <random>
+#include <string>
 #include <utility>
 
 #include "retile/base/error.h"
@@ -73,6 +75,11 @@ class TileSet {
   std::vector<Buffer> tiles_;
 };
 
+std::mt19937_64 random_of(const std::string& text) {
+  std::seed_seq seed(text.begin(), text.end());
+  return std::mt19937_64(seed);
+}
+
 class Race {
  public:
   Race(const Problem& problem, const std::vector<Contender>& contenders, Engine& engine, const MeasureOptions& options)
@@ -82,12 +89,13 @@ class Race {
         array_{problem.source().global_shape(), bytes_of(problem.element_type()), options.seed},
         targets_(problem.target().placement(problem.device_count()), array_, engine, options.owner),
         prepared_(contenders.size()),
-        measurements_(contenders.size()) {}
+        measurements_(contenders.size()),
+        random_(random_of(problem.id())) {}
 
   std::vector<Measurement> run() {
     for (std::size_t i = 0; i < contenders_.size(); ++i) try_out(i);
     for (int repetition = 0; repetition < options_.repetitions; ++repetition) {
-      for (const std::size_t i : turn_order(repetition)) {
+      for (const std::size_t i : next_order()) {
         if (!measurements_[i].skipped) measurements_[i].seconds.push_back(execute(i).seconds);
       }
     }
@@ -95,15 +103,11 @@ class Race {
   }
 
  private:
-  // The order of contenders in a repetition. A contender finds in the caches what the one before it left, so every
-  // repetition begins with another one, and every second one runs in reverse order.
-  std::vector<std::size_t> turn_order(int repetition) const {
+  // The order of contenders in a repetition: any, because a contender finds in the caches what the one before it left.
+  // All processes draw the same.
+  std::vector<std::size_t> next_order() {
     std::vector<std::size_t> order = numbers_below(contenders_.size());
-    if (order.empty()) return order;
-    std::rotate(order.begin(),
-                order.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(repetition) % order.size()),
-                order.end());
-    if (repetition % 2 != 0) std::reverse(order.begin(), order.end());
+    std::shuffle(order.begin(), order.end(), random_);
     return order;
   }
 
@@ -147,6 +151,7 @@ class Race {
   std::vector<std::unique_ptr<TileSet>> sources_;
   std::vector<std::unique_ptr<PreparedRun>> prepared_;
   std::vector<Measurement> measurements_;
+  std::mt19937_64 random_;
 };
 
 }  // namespace
