@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -84,6 +85,44 @@ TEST(Measure, has_tiles_in_the_memory_that_is_asked_for) {
     EXPECT_EQ(measure(problem, contenders, engine, options).front().skipped, std::nullopt);
     EXPECT_EQ(engine.allocated, allocated);
   }
+}
+
+// What a contender finds in the caches depends on the one before it.
+TEST(Measure, has_every_contender_after_every_other_one) {
+  const auto engine = make_reference_engine();
+  const Problem problem = scale_problem(adversarial_problems().front(), 1e-3);
+  const Contender contender = make_contender("wide", problem);
+  std::vector<std::size_t> runs;
+  struct Noted : PreparedRun {
+    Noted(std::unique_ptr<PreparedRun> run, std::size_t number, std::vector<std::size_t>& runs)
+        : run_(std::move(run)), number_(number), runs_(runs) {}
+    RunStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
+      runs_.push_back(number_);
+      return run_->execute(sources, targets);
+    }
+    RunStatistics execute(Tiles& tiles) override { return run_->execute(tiles); }
+    const std::unique_ptr<PreparedRun> run_;
+    const std::size_t number_;
+    std::vector<std::size_t>& runs_;
+  };
+  std::vector<Contender> contenders(4, contender);
+  for (std::size_t i = 0; i < contenders.size(); ++i) {
+    contenders[i].prepare = [&, i](Engine& on) { return std::make_unique<Noted>(contender.prepare(on), i, runs); };
+  }
+  MeasureOptions options;
+  options.repetitions = 40;
+  (void)measure(problem, contenders, *engine, options);
+  std::set<std::pair<std::size_t, std::size_t>> followed;
+  std::set<std::size_t> first;
+  for (std::size_t i = contenders.size(); i < runs.size(); ++i) {  // after the runs that are not timed
+    if (i % contenders.size() == 0) {
+      first.insert(runs[i]);
+    } else {
+      followed.emplace(runs[i - 1], runs[i]);
+    }
+  }
+  EXPECT_EQ(first.size(), 4U);
+  EXPECT_EQ(followed.size(), 12U);
 }
 
 TEST(Measure, skips_a_contender_that_is_wrong) {
