@@ -123,10 +123,11 @@ report: ## write build/report/evaluation.md and its plots from RESULTS (those of
 	@tools/install-dependencies.sh python3-matplotlib
 	$(PYTHON) bench/report.py $(RESULTS)
 
-evaluation-page: ## write the tables and plots of docs/evaluation.md, and the README's table, from its results
+evaluation-page: ## write the tables and plots of docs/evaluation.md, and the tables of other pages, from its results
 	@tools/install-dependencies.sh python3-matplotlib
 	$(PYTHON) bench/report.py $(RESULTS) --page docs/evaluation.md
 	$(PYTHON) bench/report.py $(RESULTS) --page README.md --no-plots
+	$(PYTHON) bench/report.py $(RESULTS) --page docs/train-then-serve.md --no-plots
 
 wheel: ## build a wheel that needs nothing outside it: build/wheel/*.whl
 	tools/wheel.sh

@@ -29,9 +29,7 @@ PEERS = {  # in the words of people who use them
     "scalapack": "ScaLAPACK `p?gemr2d`",
     "fftw": "FFTW-MPI transpose",
     "gather-slice": "gather, then slice",
-    "memcpy": "*copying each target tile once*",
 }
-PLANNERS = {name: f"our planner *{name}* alone" for name in figures.PARTS}
 OURS = {  # what runs our plans
     "mpi": "ranks",
     "threads": "threads",
@@ -96,44 +94,56 @@ def _planning(all_series):
 
 
 def _ratios(all_series):
-    rows = []
-    for peer, words in (PEERS | PLANNERS).items():
-        for name, series in all_series.items():
-            rows += _ratio_row(words, name, series, _ratios_to(series, peer))
-    for name, series in all_series.items():
-        rows += _ratio_row("*the plan of `auto`, by another planner*", name, series, figures.repeated(series))
-    for name, series in all_series.items():
-        rows += _ratio_row("*a contender, timed again*", name, series, figures.timed_again(series))
-    return table(["against", "ours", "results", "problems", "over ours", *SLOWER], rows)
-
-
-def _ratio_row(words, name, series, ratios):
-    """None where there are no ratios."""
-    summary = figures.summarize(ratios)
-    if not summary:
-        return []
-    span = f"{number(summary.least)} to {number(summary.most)}"
-    return [(words, _ours(series), name, summary.count, f"{number(summary.mean)} ({span})", *_slower(ratios))]
-
-
-SLOWER = ["ours is slower on", "by more than a tenth on"]
-
-
-def _slower(ratios):
-    counts = [sum(ratio < least for ratio in ratios) for least in (1, 1 / 1.1)]
-    return [f"{count} ({percent(count, len(ratios))})" for count in counts]
+    return _against(all_series, PEERS, _with_span)
 
 
 def _peers(all_series):
     """The ratios in short, without those that nobody would choose."""
+    peers = {peer: words for peer, words in PEERS.items() if peer != "gather-slice"}
+    return _against(all_series, peers, lambda summary: number(summary.mean))
+
+
+def _against(all_series, peers, text_of):
     rows = []
-    for peer, words in PEERS.items():
+    for peer, words in peers.items():
         for name, series in all_series.items():
             ratios = _ratios_to(series, peer)
-            if ratios and peer not in ("gather-slice", figures.FLOOR):
-                mean = number(figures.summarize(ratios).mean)
-                rows.append((words, _ours(series), name, len(ratios), mean, *_slower(ratios)))
+            if ratios:
+                text = text_of(figures.summarize(ratios))
+                rows.append((words, _ours(series), name, len(ratios), text, *_slower(ratios)))
     return table(["against", "ours", "results", "problems", "over ours", *SLOWER], rows)
+
+
+def _with_span(summary):
+    return f"{number(summary.mean)} ({number(summary.least)} to {number(summary.most)})"
+
+
+def _parts(all_series):
+    """A row for each series, a column for each planner, for copying and for what is equal to another contender."""
+    rows = []
+    for name, series in all_series.items():
+        found = [_ratios_to(series, part) for part in (*figures.PARTS, figures.FLOOR)]
+        found.append(figures.repeated(series) + figures.timed_again(series))
+        if any(found):
+            rows.append((name, *map(_part_text, found)))
+    planners = (f"*{part}*" for part in figures.PARTS)
+    return table(["results", *planners, "copying each target tile once", "equal contenders"], rows)
+
+
+def _part_text(ratios):
+    if not ratios:
+        return "–"
+    slower = sum(ratio < CLEARLY_SLOWER for ratio in ratios)
+    return f"{_with_span(figures.summarize(ratios))}; {slower} of {len(ratios)}"
+
+
+SLOWER = ["ours is slower on", "by more than a tenth on"]
+CLEARLY_SLOWER = 1 / 1.1
+
+
+def _slower(ratios):
+    counts = [sum(ratio < least for ratio in ratios) for least in (1, CLEARLY_SLOWER)]
+    return [f"{count} ({percent(count, len(ratios))})" for count in counts]
 
 
 def _models(all_series):
@@ -162,7 +172,7 @@ def _losses(all_series):
     for cause, by_series in losses.items():
         cells = []
         for name, found in by_series.items():
-            clear = sum(loss.ratio < 1 / 1.1 for loss in found)
+            clear = sum(loss.ratio < CLEARLY_SLOWER for loss in found)
             best = [figures.our_result(large[name].results[loss.ours.id], "best") for loss in found]
             won = sum(loss.theirs.time >= ours.time for loss, ours in zip(found, best, strict=True))
             worst = number(min((loss.ratio for loss in found), default=None))
@@ -221,8 +231,9 @@ def _memory(all_series):
     return table(["plans of", "plans", "above the bound", "at most times it", "runs", "above what was predicted"], rows)
 
 
-TABLES = {"measured": _measured, "planning": _planning, "ratios": _ratios, "losses": _losses}
-TABLES |= {"peers": _peers, "models": _models, "adversarial": _adversarial, "cost": _cost, "memory": _memory}
+TABLES = {"measured": _measured, "planning": _planning, "ratios": _ratios, "parts": _parts}
+TABLES |= {"losses": _losses, "peers": _peers, "models": _models}
+TABLES |= {"adversarial": _adversarial, "cost": _cost, "memory": _memory}
 BLOCK = re.compile(r"<!-- ([a-z]+) -->\n.*?<!-- /\1 -->", re.DOTALL)
 
 

@@ -291,7 +291,7 @@ class PageOfResults(Folder):
         return process, path.read_text(encoding="utf-8")
 
     def test_pages_are_what_the_results_say(self):
-        for document in ("docs/evaluation.md", "README.md"):
+        for document in ("docs/evaluation.md", "README.md", "docs/train-then-serve.md"):
             page = (ROOT / document).read_text(encoding="utf-8")
             emptied = re.sub(r"(<!-- [a-z]+ -->\n).*?(<!-- /)", r"\1\2", page, flags=re.DOTALL)
             self.assertLess(len(emptied), len(page))
@@ -315,7 +315,7 @@ class PageOfResults(Folder):
 
     def test_the_evaluation_is_one_page_with_its_plots(self):
         page = (ROOT / "docs/evaluation.md").read_text(encoding="utf-8")
-        self.assertLessEqual(len(page.splitlines()), 200)
+        self.assertLessEqual(len(page.splitlines()), 150)
         shown = sorted(re.findall(r"\]\(evaluation/(.*svg)\)", page))
         self.assertEqual(shown, sorted(path.name for path in (ROOT / "docs/evaluation").glob("*.*")))
         self.assertLessEqual(len(shown), 8)
