@@ -71,6 +71,8 @@ def _measured(all_series):
         machine = run["machine"]
         options = run["options"]
         workers = f"{run['ranks']} ranks" if run["ranks"] > 1 else f"{run['threads']} threads"
+        if run["engine"] == "cuda":
+            workers = OURS["cuda"]
         transport = f", transport {options['transport']}" if "transport" in options else ""
         rows.append(
             (name, f"{run['engine']}, {workers}{transport}")
