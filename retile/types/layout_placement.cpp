@@ -310,12 +310,8 @@ Placement Layout::placement(std::int64_t world, const MovedArray& array, Ghosts 
 }
 
 LocalArray local_array(const MeshLayout& layout, Device index, const std::vector<Halo>& margins, bool has_ghosts) {
-  Shape shape;
-  for (const std::vector<Factor>& factors : layout.view) {
-    shape.push_back(1);
-    for (const Factor& factor : factors) shape.back() *= factor.size;
-  }
-  return own_array(shape, held_intervals(layout, index), layout.halo, margins, has_ghosts || layout.halo.empty(), 0);
+  return own_array(global_shape(layout.view), held_intervals(layout, index), layout.halo, margins,
+                   has_ghosts || layout.halo.empty(), 0);
 }
 
 MovedArray moved_array(const Layout& target, std::vector<Shape> view) {
