@@ -436,13 +436,20 @@ std::vector<Box> boxes_of(Tiles tiles) {
   return boxes;
 }
 
-// The ranks that hold a tile, ascending.
-std::vector<int> holders_of(const Box& tile, const std::vector<Box>& tiles) {
-  std::vector<int> holders;
-  for (int rank = 0; rank < rank_count; ++rank) {
-    if (is_same(tile, tiles[rank])) holders.push_back(rank);
+// The ranks that hold a tile, ascending: of each old tile that a rank holds, or that has some of its new one.
+std::vector<std::vector<int>> holders_for(int rank, const std::vector<Box>& old_tiles, const Box& new_tile) {
+  std::vector<std::vector<int>> every;
+  Box box;
+  for (int first = 0; first < rank_count; ++first) {
+    const Box& tile = old_tiles[first];
+    if (!is_same(tile, old_tiles[rank]) && !intersect(tile, new_tile, box)) continue;
+    std::vector<int> holders;
+    for (int other = 0; other < rank_count; ++other) {
+      if (is_same(tile, old_tiles[other])) holders.push_back(other);
+    }
+    if (holders.front() == first) every.push_back(holders);
   }
-  return holders;
+  return every;
 }
 )";
 
@@ -469,11 +476,8 @@ std::vector<Transfer> asked_in_turn(Tiles held, Tiles after, int rank) {
                    [&](int a, int b) { return corner(new_tiles[a]) < corner(new_tiles[b]); });
   std::vector<Transfer> transfers;
   Box box;
-  for (int first = 0; first < rank_count; ++first) {
-    const Box& tile = old_tiles[first];
-    if (!is_same(tile, old_tiles[rank]) && !intersect(tile, new_tiles[rank], box)) continue;
-    const std::vector<int> holders = holders_of(tile, old_tiles);
-    if (holders.front() != first) continue;
+  for (const std::vector<int>& holders : holders_for(rank, old_tiles, new_tiles[rank])) {
+    const Box& tile = old_tiles[holders.front()];
     std::size_t turn = 0;
     for (const int receiver : order) {
       if (!intersect(tile, new_tiles[receiver], box)) continue;
@@ -538,11 +542,8 @@ std::vector<Transfer> shared(Tiles held, Tiles after, int rank) {
     if (from == rank || to == rank) transfers.push_back({from, to, box});
   };
   Box box, rest;
-  for (int first = 0; first < rank_count; ++first) {
-    const Box& tile = old_tiles[first];
-    if (!is_same(tile, old_tiles[rank]) && !intersect(tile, new_tiles[rank], box)) continue;
-    const std::vector<int> holders = holders_of(tile, old_tiles);
-    if (holders.front() != first) continue;
+  for (const std::vector<int>& holders : holders_for(rank, old_tiles, new_tiles[rank])) {
+    const Box& tile = old_tiles[holders.front()];
     long long lacking = 0;
     for (int receiver = 0; receiver < rank_count; ++receiver) {
       if (!intersect(tile, new_tiles[receiver], box)) continue;
