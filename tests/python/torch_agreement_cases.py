@@ -42,6 +42,20 @@ def told(function, *arguments, error=AgreementError, **keywords):
     return message
 
 
+WRONG_TILE = "this rank's tile has shape [3, 24], and (Shard(dim=0),) makes it [2, 24]"
+
+
+def assert_wrong_tile_is_told(group):
+    """One rank has it, and all are told."""
+    tensor = tensor_of(16, 24)
+    if dist.get_rank() == 2:
+        faulty = put(tensor, mesh_of(8), ROWS, torch.zeros(3, 24))
+        assert told(redistribute, faulty, COLUMNS, group=group, error=retile.InputError) == WRONG_TILE
+    else:
+        message = told(redistribute, rows_of(tensor), COLUMNS, group=group)
+        assert f"rank 2 failed: {WRONG_TILE}" in message, message
+
+
 # --- Ranks that disagree.
 
 
@@ -90,14 +104,7 @@ def other_meshes_of_calls_are_told():
 
 @case
 def tiles_that_are_not_those_of_their_layouts_are_told():
-    group, tensor = dist.new_group(), tensor_of(16, 24)
-    wrong = "this rank's tile has shape [3, 24], and (Shard(dim=0),) makes it [2, 24]"
-    if dist.get_rank() == 2:
-        dt = put(tensor, mesh_of(8), ROWS, torch.zeros(3, 24))
-        assert told(redistribute, dt, COLUMNS, group=group, error=retile.InputError) == wrong
-    else:
-        message = told(redistribute, rows_of(tensor), COLUMNS, group=group)
-        assert f"rank 2 failed: {wrong}" in message, message
+    assert_wrong_tile_is_told(dist.new_group())
 
 
 # --- Ranks that do not come.
@@ -349,11 +356,10 @@ def threads_that_meet_wait_for_none_but_their_own():
 @case
 def groups_can_be_used_after_a_fault_of_all_ranks():
     group, tensor, mesh = dist.new_group(), tensor_of(16, 24), mesh_of(8)
-    wrong = "this rank's tile has shape [3, 24], and (Shard(dim=0),) makes it [2, 24]"
     faulty = put(tensor, mesh, ROWS, torch.zeros(3, 24))
     with without_tags():
         for _ in range(2):  # before they meet, and afterwards
-            assert told(redistribute, faulty, COLUMNS, group=group, error=retile.InputError) == wrong
+            assert told(redistribute, faulty, COLUMNS, group=group, error=retile.InputError) == WRONG_TILE
             with mock.patch.object(_process_groups, "BACKENDS_WITHOUT_MESSAGES", frozenset({"gloo"})):
                 told(redistribute, rows_of(tensor), COLUMNS, group=group, error=retile.InputError)
             time.sleep(2 * _agreement.PATIENCE)
@@ -362,19 +368,12 @@ def groups_can_be_used_after_a_fault_of_all_ranks():
 
 @case
 def faults_of_one_rank_are_told_where_there_are_no_tags():
-    wrong = "this rank's tile has shape [3, 24], and (Shard(dim=0),) makes it [2, 24]"
-    tensor, mesh = tensor_of(16, 24), mesh_of(8)
     for is_met in (False, True):
         group = dist.new_group()
         with without_tags():
             if is_met:
-                redistribute(rows_of(tensor), COLUMNS, group=group)
-            if dist.get_rank() == 2:
-                faulty = put(tensor, mesh, ROWS, torch.zeros(3, 24))
-                assert told(redistribute, faulty, COLUMNS, group=group, error=retile.InputError) == wrong
-            else:
-                message = told(redistribute, rows_of(tensor), COLUMNS, group=group)
-                assert f"rank 2 failed: {wrong}" in message, message
+                redistribute(rows_of(tensor_of(16, 24)), COLUMNS, group=group)
+            assert_wrong_tile_is_told(group)
 
 
 @case
