@@ -88,6 +88,7 @@ class Race {
         options_(options),
         array_{problem.source().global_shape(), bytes_of(problem.element_type()), options.seed},
         targets_(problem.target().placement(problem.device_count()), array_, engine, options.owner),
+        starts_(contenders.size()),
         prepared_(contenders.size()),
         measurements_(contenders.size()),
         random_(random_of(problem.id())) {}
@@ -120,10 +121,8 @@ class Race {
     return *sources_.back();
   }
 
-  RunStatistics execute(std::size_t i) {
-    const std::vector<const std::byte*> sources = sources_of(contenders_[i]).sources();
-    return prepared_[i]->execute(sources, targets_.targets());
-  }
+  // Nothing is done here that takes long: processes would begin the run one after the other.
+  RunStatistics execute(std::size_t i) { return prepared_[i]->execute(starts_[i], targets_.targets()); }
 
   // The first run, which is checked and not timed. A contender that fails in one process is skipped by all.
   void try_out(std::size_t i) {
@@ -137,6 +136,7 @@ class Race {
     }
     measurement.skipped = engine_.processes().first_text(failure);
     if (measurement.skipped) return;
+    starts_[i] = sources_of(contenders_[i]).sources();
     targets_.clear();
     measurement.statistics = execute(i);
     measurement.skipped = engine_.processes().first_text(targets_.difference());
@@ -149,6 +149,7 @@ class Race {
   const MadeArray array_;
   TileSet targets_;
   std::vector<std::unique_ptr<TileSet>> sources_;
+  std::vector<std::vector<const std::byte*>> starts_;  // the source tiles of each contender
   std::vector<std::unique_ptr<PreparedRun>> prepared_;
   std::vector<Measurement> measurements_;
   std::mt19937_64 random_;
