@@ -377,7 +377,7 @@ def reshard(
     names a limit that works. If JAX has to move an array, because there is no plan, a limit is refused.
 
     `form` is how the plan's steps are expressed for XLA: "collectives" as they are (the default inside `jit`, and on
-    GPUs and TPUs), "fast" (the default outside `jit` for large tiles on CPU devices), "lean" (in parts, one after the
+    TPUs), "fast" (the default outside `jit` for large tiles on CPU devices and GPUs), "lean" (in parts, one after the
     other), or "xla" for XLA's own reshard. With a `machine`, the plan is the one that is predicted to be the fastest on
     it. `donate` gives up `x`.
 

@@ -329,7 +329,7 @@ std::optional<ProgramForm> find_program_form(std::string_view name) { return nam
 
 ProgramForm form_for(std::string_view platform, std::int64_t tile_bytes, Surroundings surroundings) {
   constexpr std::int64_t least_fast_bytes = 256 << 10;
-  const bool is_fast = platform == "cpu" && surroundings == Surroundings::none && tile_bytes >= least_fast_bytes;
+  const bool is_fast = platform != "tpu" && surroundings == Surroundings::none && tile_bytes >= least_fast_bytes;
   return is_fast ? ProgramForm::fast : ProgramForm::collectives;
 }
 

@@ -221,7 +221,8 @@ std::optional<Fault> find_order_fault(const std::vector<int>& order, std::size_t
 
 std::optional<MeshFault> find_halo_fault(const MeshLayout& layout) {
   if (layout.halo.empty()) return std::nullopt;
-  if (auto fault = find_halo_fault(layout.halo, global_shape(layout.view))) return MeshFault{-1, -1, -1, -1, std::move(*fault)};
+  if (auto fault = find_halo_fault(layout.halo, global_shape(layout.view)))
+    return MeshFault{-1, -1, -1, -1, std::move(*fault)};
   for (std::size_t i = 0; i < layout.view.size(); ++i) {
     const auto at = [&](Fault fault) { return MeshFault{static_cast<int>(i), 0, -1, -1, std::move(fault)}; };
     if (layout.halo[i].before == 0 && layout.halo[i].after == 0) continue;

@@ -60,7 +60,8 @@ TEST(Lowering, takes_collectives_but_for_large_tiles_alone_on_cpu) {
   EXPECT_EQ(form_for("cpu", 1 << 20, Surroundings::none), ProgramForm::fast);
   EXPECT_EQ(form_for("cpu", 1 << 10, Surroundings::none), ProgramForm::collectives);
   EXPECT_EQ(form_for("cpu", 1 << 20, Surroundings::program), ProgramForm::collectives);
-  EXPECT_EQ(form_for("gpu", 1 << 20, Surroundings::none), ProgramForm::collectives);
+  EXPECT_EQ(form_for("gpu", 1 << 20, Surroundings::none), ProgramForm::fast);
+  EXPECT_EQ(form_for("gpu", 1 << 20, Surroundings::program), ProgramForm::collectives);
   EXPECT_EQ(form_for("tpu", 1 << 20, Surroundings::none), ProgramForm::collectives);
 }
 

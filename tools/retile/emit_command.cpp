@@ -88,7 +88,7 @@ void add_emit_command(Command app, int* status) {
       .type_name("TARGET");
   command
       .add_option("--form", arguments.form,
-                  fmt::format("form of JAX's code: {} (retile.jax runs fast on CPU devices, collectives elsewhere)",
+                  fmt::format("form of JAX's code: {} (retile.jax runs collectives inside jit, fast outside)",
                               tensors::program_form_names))
       .check(known_name(tensors::program_form_names))
       .type_name("FORM");
