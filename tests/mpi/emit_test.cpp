@@ -4,11 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include "retile/emission/emission.h"
+#include "retile/emission/mpi_sends.h"
+#include "retile/schedule/stage.h"
 #include "retile/types/text.h"
 #include "tests/mpi/launch.h"
 #include "tests/support/documents.h"
@@ -29,7 +32,8 @@ class Programs {
   void add(const Problem& problem, PlannerKind planner) {
     PlanOptions options;
     options.planner = planner;
-    std::string code = emission::emit(make_plan(problem, options), problem.element_type(), emission::Target::mpi);
+    const Plan plan = make_plan(problem, options);
+    std::string code = emission::emit(plan, problem.element_type(), emission::Target::mpi);
     code.erase(0, code.find("using Element"));
     replace(code, "int main(int argument_count, char** arguments) {\n  MPI_Init(&argument_count, &arguments);\n",
             "int check() {\n");
@@ -40,8 +44,12 @@ class Programs {
         "  if (rank < program_{0}::rank_count && program_{0}::check() != 0) "
         "std::printf(\"program {0} is wrong\\n\"), wrong = 1;\n",
         count_);
+    const std::string rule = "shared(tiles_0, tiles_1, rank)";
+    if (count_of(rule, code) > 0) add_check_of_rule(plan);
     ++count_;
   }
+
+  int shared_count() const { return shared_count_; }
 
   int count() const { return count_; }
 
@@ -68,9 +76,25 @@ int main(int argument_count, char** arguments) {{
   }
 
  private:
+  // Nobody sends much more by the rule than the most that a device sends in the plan's first stage.
+  void add_check_of_rule(const Plan& plan) {
+    const std::vector<std::int64_t> sent = emission::sends_of(make_schedule(plan.movement).front()).sent;
+    calls_ += fmt::format(
+        "  for (int i = 0; i < program_{0}::rank_count; ++i) {{\n"
+        "    long long sent = 0;\n"
+        "    for (const auto& one : program_{0}::shared(program_{0}::tiles_0, program_{0}::tiles_1, i)) {{\n"
+        "      if (one.from == i && one.to != i) sent += program_{0}::size(one.box);\n"
+        "    }}\n"
+        "    if (sent * 20 > 21LL * {1}) std::printf(\"program {0} is wrong: %d sends %lld\\n\", i, sent), wrong = 1;\n"
+        "  }}\n",
+        count_, *std::max_element(sent.begin(), sent.end()));
+    ++shared_count_;
+  }
+
   std::string code_;
   std::string calls_;
   int count_ = 0;
+  int shared_count_ = 0;
 };
 
 void expect_right(const Programs& programs, const std::string& name) {
@@ -154,6 +178,7 @@ TEST(EmittedMpi, moves_uneven_tiles_blocks_and_halos_with_strides) {
   }
   EXPECT_EQ(count_of("is_padded ? source_strides.data() : nullptr", programs.text()), programs.count());
   EXPECT_EQ(count_of("transfers = {", programs.text()), 0);
+  EXPECT_GT(programs.shared_count(), 0);
   expect_right(programs, "emitted_strides");
 }
 
