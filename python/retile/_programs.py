@@ -79,7 +79,21 @@ class Movement:
         mesh = self.source.mesh
         platform = jax.default_backend() if isinstance(mesh, AbstractMesh) else mesh.devices.flat[0].platform
         elements = max(math.prod(side.shard_shape(self.shape)) for side in (self.source, self.target))
-        return _retile.form_for(platform, elements * self.dtype.itemsize, is_alone)
+        size = self.dtype.itemsize
+        return _retile.form_for(platform, elements * size, self._shortest_run() * size, is_alone)
+
+    def _shortest_run(self) -> int:
+        """The elements that lie side by side in tiles of both sides: the inner dimensions, up to one that is cut in
+        another way."""
+        run = 1
+        sides = (entries_of(self.source), entries_of(self.target))
+        tiles = (self.source.shard_shape(self.shape), self.target.shard_shape(self.shape))
+        for dimension in reversed(range(len(self.shape))):
+            run *= min(tile[dimension] for tile in tiles)
+            axes = [axes_of(side[dimension]) if dimension < len(side) else () for side in sides]
+            if not self.is_on_one_mesh() or axes[0] != axes[1]:
+                break
+        return run
 
     def has_known_shape(self) -> bool:
         """Whether all lengths are numbers: in exported programs they may be symbols."""

@@ -232,11 +232,11 @@ void bind_tensors(nb::module_& module) {
              "XLA's own program, by the model of its rules; None where the model does not cover the problem.");
   module.def(
       "form_for",
-      [](const std::string& platform, std::int64_t tile_bytes, bool is_alone) {
-        return name_of(form_for(platform, tile_bytes, surroundings_of(is_alone)));
+      [](const std::string& platform, std::int64_t tile_bytes, std::int64_t run_bytes, bool is_alone) {
+        return name_of(form_for(platform, tile_bytes, run_bytes, surroundings_of(is_alone)));
       },
-      "platform"_a, "tile_bytes"_a, "is_alone"_a,
-      "The form that is taken by default on a platform of JAX, for tiles of so many bytes.");
+      "platform"_a, "tile_bytes"_a, "run_bytes"_a, "is_alone"_a,
+      "The form that is taken by default on a platform of JAX, for tiles of so many bytes that move in such runs.");
 }
 
 }  // namespace retile::python

@@ -327,9 +327,12 @@ const char* name_of(ProgramForm form) { return names.of(form); }
 
 std::optional<ProgramForm> find_program_form(std::string_view name) { return names.find(name); }
 
-ProgramForm form_for(std::string_view platform, std::int64_t tile_bytes, Surroundings surroundings) {
+ProgramForm form_for(std::string_view platform, std::int64_t tile_bytes, std::int64_t run_bytes,
+                     Surroundings surroundings) {
   constexpr std::int64_t least_fast_bytes = 256 << 10;
-  const bool is_fast = platform != "tpu" && surroundings == Surroundings::none && tile_bytes >= least_fast_bytes;
+  constexpr std::int64_t least_run_bytes = 64;
+  const bool is_fast = platform != "tpu" && surroundings == Surroundings::none && tile_bytes >= least_fast_bytes &&
+                       run_bytes >= least_run_bytes;
   return is_fast ? ProgramForm::fast : ProgramForm::collectives;
 }
 

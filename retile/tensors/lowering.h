@@ -24,17 +24,21 @@ constexpr std::string_view program_form_names = "collectives, fast, lean";
 const char* name_of(ProgramForm form);
 std::optional<ProgramForm> find_program_form(std::string_view name);
 
-// The form that is taken by default on a platform of JAX ("cpu", "gpu", "tpu") for tiles of so many bytes. On TPUs
-// collectives are kept: nothing was measured there. On CPU devices and GPUs:
+// The form that is taken by default on a platform of JAX ("cpu", "gpu", "tpu") for tiles of so many bytes that move in
+// runs of `run_bytes` at least. On TPUs collectives are kept: nothing was measured there. On CPU devices and GPUs:
 // - Inside a program collectives are kept, too. XLA gives the operations around a collective the order in memory that
 //   it needs, so that the copies before and after it, which other forms avoid, are not made in the first place. And
 //   every round waits for all devices. In bench/python/transformer.py the fast form took 1.27 times as long as
 //   collectives (medians of 15 steps on 2 busy cores).
 // - Alone, rounds of small tiles take as long as devices wait for each other, so small tiles keep their collectives.
 //   The bound rests on a few sizes of one all-to-all on 2 busy cores; bench/python/reshard.py times all.
+// - Where runs are shorter than 64 bytes, XLA's slices copy them one by one, and collectives are kept: on 17 of the
+//   paper's problems of 8 MB on CPU devices the fast form was as fast by geometric mean, but 1.9 times as slow at
+//   worst.
 // - Alone, large tiles take the fast form. On eight processes that share one GPU, XLA's own reshard took 1.47 times as
 //   long as collectives and 1.85 times as long as the fast form (10 problems of 128 MB on which XLA sends more).
-ProgramForm form_for(std::string_view platform, std::int64_t tile_bytes, Surroundings surroundings);
+ProgramForm form_for(std::string_view platform, std::int64_t tile_bytes, std::int64_t run_bytes,
+                     Surroundings surroundings);
 
 // The executor of tensor programs. It has no messages: every round of an exchange is a permutation of parts of tiles,
 // and compilers optimize collectives better.

@@ -57,12 +57,13 @@ TEST(Lowering, sends_parts_of_tiles_in_the_lean_form) {
 }
 
 TEST(Lowering, takes_collectives_but_for_large_tiles_alone_on_cpu) {
-  EXPECT_EQ(form_for("cpu", 1 << 20, Surroundings::none), ProgramForm::fast);
-  EXPECT_EQ(form_for("cpu", 1 << 10, Surroundings::none), ProgramForm::collectives);
-  EXPECT_EQ(form_for("cpu", 1 << 20, Surroundings::program), ProgramForm::collectives);
-  EXPECT_EQ(form_for("gpu", 1 << 20, Surroundings::none), ProgramForm::fast);
-  EXPECT_EQ(form_for("gpu", 1 << 20, Surroundings::program), ProgramForm::collectives);
-  EXPECT_EQ(form_for("tpu", 1 << 20, Surroundings::none), ProgramForm::collectives);
+  EXPECT_EQ(form_for("cpu", 1 << 20, 64, Surroundings::none), ProgramForm::fast);
+  EXPECT_EQ(form_for("cpu", 1 << 20, 60, Surroundings::none), ProgramForm::collectives);
+  EXPECT_EQ(form_for("cpu", 1 << 10, 64, Surroundings::none), ProgramForm::collectives);
+  EXPECT_EQ(form_for("cpu", 1 << 20, 64, Surroundings::program), ProgramForm::collectives);
+  EXPECT_EQ(form_for("gpu", 1 << 20, 64, Surroundings::none), ProgramForm::fast);
+  EXPECT_EQ(form_for("gpu", 1 << 20, 64, Surroundings::program), ProgramForm::collectives);
+  EXPECT_EQ(form_for("tpu", 1 << 20, 64, Surroundings::none), ProgramForm::collectives);
 }
 
 TEST(Lowering, goes_by_messages_where_groups_cannot_be_said) {
