@@ -331,7 +331,8 @@ ProgramForm form_for(std::string_view platform, std::int64_t tile_bytes, std::in
                      Surroundings surroundings) {
   constexpr std::int64_t least_fast_bytes = 256 << 10;
   constexpr std::int64_t least_run_bytes = 64;
-  const bool is_fast = platform != "tpu" && surroundings == Surroundings::none && tile_bytes >= least_fast_bytes &&
+  const bool is_measured = platform == "cpu" || platform == "gpu";
+  const bool is_fast = is_measured && surroundings == Surroundings::none && tile_bytes >= least_fast_bytes &&
                        run_bytes >= least_run_bytes;
   return is_fast ? ProgramForm::fast : ProgramForm::collectives;
 }

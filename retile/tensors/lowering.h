@@ -25,7 +25,7 @@ const char* name_of(ProgramForm form);
 std::optional<ProgramForm> find_program_form(std::string_view name);
 
 // The form that is taken by default on a platform of JAX ("cpu", "gpu", "tpu") for tiles of so many bytes that move in
-// runs of `run_bytes` at least. On TPUs collectives are kept: nothing was measured there. On CPU devices and GPUs:
+// runs of `run_bytes` at least. Elsewhere collectives are kept: nothing was measured there. On CPU devices and GPUs:
 // - Inside a program collectives are kept, too. XLA gives the operations around a collective the order in memory that
 //   it needs, so that the copies before and after it, which other forms avoid, are not made in the first place. And
 //   every round waits for all devices. In bench/python/transformer.py the fast form took 1.27 times as long as
