@@ -60,8 +60,9 @@ def _ours(series):
     if series.engine != "mpi":
         return words
     options = run["options"]
-    of_mpi = options.get("transport") == "collectives"
-    return f"{words}, MPI's collectives" if of_mpi else f"{words}, {options.get('memory', 'engine')}'s memory"
+    if options.get("transport") == "collectives":
+        return f"{words}, MPI's collectives"
+    return f"{words}, own memory" if options.get("memory") == "caller" else f"{words}, engine's memory"
 
 
 def _measured(all_series):
@@ -202,7 +203,9 @@ def _adversarial(all_series):
         if shown:
             ratios = (number(found[id].ratio if id in found else None) for found in compared.values())
             rows.append((id, *ratios, steps_text(shown.ours), steps_text(shown.theirs)))
-    return table(["problem", *(f"{name}: over ours" for name in compared), "ours", "XLA's rules"], rows)
+    first = next(iter(compared), "")  # where arrays have another size, plans may differ
+    steps = [f"ours, in {first}", f"XLA's rules, in {first}"]
+    return table(["problem", *(f"{name}: over ours" for name in compared), *steps], rows)
 
 
 def _cost(all_series):

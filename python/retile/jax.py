@@ -376,10 +376,10 @@ def reshard(
     `reshard` moves in one call: sources, targets and temporaries of all arrays, as XLA counts them. MemoryLimitError
     names a limit that works. If JAX has to move an array, because there is no plan, a limit is refused.
 
-    `form` is how the plan's steps are expressed for XLA: "collectives" as they are (the default inside `jit`, and on
-    TPUs), "fast" (the default outside `jit` for large tiles on CPU devices and GPUs), "lean" (in parts, one after the
-    other), or "xla" for XLA's own reshard. With a `machine`, the plan is the one that is predicted to be the fastest on
-    it. `donate` gives up `x`.
+    `form` is how the plan's steps are expressed for XLA: "collectives" as they are (the default inside `jit`, on
+    TPUs, and for small tiles or short runs), "fast" (the default outside `jit` on CPU devices and GPUs for tiles of
+    256 KiB or more that move in runs of 64 bytes or more), "lean" (in parts, one after the other), or "xla" for XLA's
+    own reshard. With a `machine`, the plan is the one that is predicted to be the fastest on it. `donate` gives up `x`.
 
     Inside `jit`, arrays on meshes with explicit axes know their sharding. On other meshes XLA chooses it later, and the
     plan is made then, unless the sharding is given as `source`. A memory limit or a machine requires `source` there,

@@ -87,9 +87,11 @@ void add_emit_command(Command app, int* status) {
       .required()
       .type_name("TARGET");
   command
-      .add_option("--form", arguments.form,
-                  fmt::format("form of JAX's code: {} (retile.jax runs collectives inside jit, fast outside)",
-                              tensors::program_form_names))
+      .add_option(
+          "--form", arguments.form,
+          fmt::format(
+              "form of JAX's code: {} (outside jit, retile.jax takes fast for large tiles on CPU devices and GPUs)",
+              tensors::program_form_names))
       .check(known_name(tensors::program_form_names))
       .type_name("FORM");
   command.add_option("--out", arguments.path, "file to write, by default standard output").type_name("FILE");
