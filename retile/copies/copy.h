@@ -101,6 +101,8 @@ class BoxCopy {
   template <typename CopyRun>
   void copy_each(const Place& place, const Loop& outer, const Loop& inner, CopyRun copy_run) const;
   template <typename CopyRun>
+  void copy_joined(const Place& place, const Loop& outer, const Loop& inner, CopyRun copy_run) const;
+  template <typename CopyRun>
   void copy_transposed(const Place& place, const Loop& outer, const Loop& inner, Stores stores, CopyRun copy_run) const;
 
   std::vector<Loop> loops_;               // outermost first, at least two

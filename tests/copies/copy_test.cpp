@@ -113,10 +113,11 @@ RC_GTEST_PROP(BoxCopy, agrees_with_the_naive_copy_on_long_runs, ()) {
 // Every kernel, at both ends of the lengths that it is for.
 TEST(BoxCopy, copies_runs_of_every_length) {
   for (std::int64_t length = 1; length <= 600; ++length) {
+    const std::int64_t rows = 5 + 5000 / length;  // more than a block of them
     for (const std::int64_t margin : {0, 3, 4}) {
-      const Box box{{0, 0}, {5, length}};
-      const Tile from = filled({{0, 0}, {5, length + 4}}, 1, 1);
-      const Tile background = filled({{0, 0}, {5, length + margin}}, 1, 2);
+      const Box box{{0, 0}, {rows, length}};
+      const Tile from = filled({{0, 0}, {rows, length + 4}}, 1, 1);
+      const Tile background = filled({{0, 0}, {rows, length + margin}}, 1, 2);
       Tile expected = background;
       copy_box(from, expected, box, 1);
       for (const Stores stores : {Stores::cached, Stores::streaming}) {
