@@ -34,7 +34,7 @@ constexpr std::int64_t wide = 32;    // and of the largest: half as many take li
 // Longer runs are streamed wherever they lie: their first and last lines, written in part, weigh little. These go
 // through the caches too where runs are not made of pairs of words: single words around them take longer.
 constexpr std::int64_t least_streamed = 256;
-// Runs of such lengths that follow each other in the target are joined to lines on their way.
+// Runs of such lengths that follow each other in the target.
 constexpr std::int64_t least_joined = 16;
 constexpr std::int64_t most_joined = 512;
 
@@ -304,6 +304,14 @@ bool BoxCopy::streams_words(const std::byte* to, const Loop& outer, const Loop& 
          are_made_of(cache_line);
 }
 
+// Whether runs are joined to lines on their way. Where long ones lie close together in the source too, it takes less to
+// write each as it comes.
+bool BoxCopy::is_gathered(const Loop& inner) const {
+  const bool lie_apart = run_bytes_ < cache_line || std::abs(inner.from_stride) >= 4 * run_bytes_;
+  return inner.to_stride == run_bytes_ && least_joined <= run_bytes_ && run_bytes_ <= most_joined &&
+         run_bytes_ % cache_line != 0 && lie_apart;
+}
+
 template <typename CopyRun>
 void BoxCopy::copy_each(const Place& place, const Loop& outer, const Loop& inner, CopyRun copy_run) const {
   for (std::int64_t i = 0; i < outer.count; ++i) {
@@ -357,8 +365,7 @@ void BoxCopy::copy_runs(const Place& place, const Loop& outer, const Loop& inner
   const std::int64_t bytes = run_bytes_;
   const bool turns_back = transposes(inner, outer);
   const bool turns = turns_back || transposes(outer, inner);
-  const bool is_joined = stores == Stores::streaming && !turns && inner.to_stride == bytes && least_joined <= bytes &&
-                         bytes <= most_joined && bytes % cache_line != 0;
+  const bool is_joined = stores == Stores::streaming && !turns && is_gathered(inner);
   const auto copy_all = [&](auto copy_run) {
     if (is_joined) return copy_joined(place, outer, inner, copy_run);
     if (!turns) return copy_each(place, outer, inner, copy_run);
