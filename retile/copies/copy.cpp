@@ -34,9 +34,8 @@ constexpr std::int64_t wide = 32;    // and of the largest: half as many take li
 // Longer runs are streamed wherever they lie: their first and last lines, written in part, weigh little. These go
 // through the caches too where runs are not made of pairs of words: single words around them take longer.
 constexpr std::int64_t least_streamed = 256;
-// Runs of such lengths that follow each other in the target.
+// Runs that follow each other in the target are joined to lines on their way; shorter ones are not worth it.
 constexpr std::int64_t least_joined = 16;
-constexpr std::int64_t most_joined = 512;
 
 #ifdef __SSE2__
 
@@ -274,23 +273,6 @@ void BoxCopy::copy_whole(std::size_t level, const Place& place, std::int64_t cou
   for (std::int64_t i = 0; i < count; ++i) copy_whole(level + 1, place.at(loop, i), loops_[level + 1].count, stores);
 }
 
-// Gathers runs that follow each other in the target in a block that stays in the first-level cache, and writes that
-// around the caches by whole lines.
-template <typename CopyRun>
-void BoxCopy::copy_joined(const Place& place, const Loop& outer, const Loop& inner, CopyRun copy_run) const {
-  constexpr std::int64_t block_bytes = 4 << 10;
-  alignas(cache_line) std::byte block[block_bytes];
-  const std::int64_t runs_at_once = block_bytes / run_bytes_;
-  for (std::int64_t i = 0; i < outer.count; ++i) {
-    for (std::int64_t first = 0; first < inner.count; first += runs_at_once) {
-      const std::int64_t count = std::min(runs_at_once, inner.count - first);
-      const Place corner = place.at(outer, i).at(inner, first);
-      copy_each({corner.from, block, corner.from_offset, 0}, {}, {count, inner.from_stride, run_bytes_}, copy_run);
-      stream_bytes(corner.to + corner.to_offset, block, count * run_bytes_);
-    }
-  }
-}
-
 // Whether runs to this address are made of such units.
 bool BoxCopy::are_whole(std::int64_t unit, const std::byte* to, const Loop& outer, const Loop& inner) const {
   return is_aligned(to, unit) && run_bytes_ % unit == 0 && outer.to_stride % unit == 0 && inner.to_stride % unit == 0;
@@ -302,14 +284,6 @@ bool BoxCopy::streams_words(const std::byte* to, const Loop& outer, const Loop& 
   const auto are_made_of = [&](std::int64_t unit) { return are_whole(unit, to, outer, inner); };
   return (are_made_of(word) && are_joined) || (are_made_of(2 * word) && run_bytes_ >= least_streamed) ||
          are_made_of(cache_line);
-}
-
-// Whether runs are joined to lines on their way. Where long ones lie close together in the source too, it takes less to
-// write each as it comes.
-bool BoxCopy::is_gathered(const Loop& inner) const {
-  const bool lie_apart = run_bytes_ < cache_line || std::abs(inner.from_stride) >= 4 * run_bytes_;
-  return inner.to_stride == run_bytes_ && least_joined <= run_bytes_ && run_bytes_ <= most_joined &&
-         run_bytes_ % cache_line != 0 && lie_apart;
 }
 
 template <typename CopyRun>
@@ -365,9 +339,7 @@ void BoxCopy::copy_runs(const Place& place, const Loop& outer, const Loop& inner
   const std::int64_t bytes = run_bytes_;
   const bool turns_back = transposes(inner, outer);
   const bool turns = turns_back || transposes(outer, inner);
-  const bool is_joined = stores == Stores::streaming && !turns && is_gathered(inner);
   const auto copy_all = [&](auto copy_run) {
-    if (is_joined) return copy_joined(place, outer, inner, copy_run);
     if (!turns) return copy_each(place, outer, inner, copy_run);
     copy_transposed(place, turns_back ? inner : outer, turns_back ? outer : inner, stores, copy_run);
   };
@@ -380,7 +352,7 @@ void BoxCopy::copy_runs(const Place& place, const Loop& outer, const Loop& inner
       }
       return;
     }
-    if (!is_joined && streams_words(place.to + place.to_offset, outer, inner)) {
+    if (streams_words(place.to + place.to_offset, outer, inner)) {
       return copy_each(place, outer, inner,
                        [bytes](std::byte* to, const std::byte* from) { stream_words(to, from, bytes); });
     }
@@ -399,7 +371,7 @@ void BoxCopy::copy_runs(const Place& place, const Loop& outer, const Loop& inner
   if (bytes < 16) return copy_all(OverlappingRun<8>(bytes));
   if (bytes <= 32) return copy_all(OverlappingRun<16>(bytes));
   if (bytes <= 64) return copy_all(OverlappingRun<32>(bytes));
-  copy_all([bytes](std::byte* to, const std::byte* from) { copy_bytes(to, from, bytes); });
+  copy_each(place, outer, inner, [bytes](std::byte* to, const std::byte* from) { copy_bytes(to, from, bytes); });
 }
 
 BoxPacking::BoxPacking(const TileLayout& tile, const Box& box, std::int64_t element_size, const DimensionOrder& order)

@@ -97,12 +97,9 @@ class BoxCopy {
   void copy_whole(std::size_t level, const Place& place, std::int64_t count, Stores stores) const;
   bool are_whole(std::int64_t unit, const std::byte* to, const Loop& outer, const Loop& inner) const;
   bool streams_words(const std::byte* to, const Loop& outer, const Loop& inner) const;
-  bool is_gathered(const Loop& inner) const;
   void copy_runs(const Place& place, const Loop& outer, const Loop& inner, Stores stores) const;
   template <typename CopyRun>
   void copy_each(const Place& place, const Loop& outer, const Loop& inner, CopyRun copy_run) const;
-  template <typename CopyRun>
-  void copy_joined(const Place& place, const Loop& outer, const Loop& inner, CopyRun copy_run) const;
   template <typename CopyRun>
   void copy_transposed(const Place& place, const Loop& outer, const Loop& inner, Stores stores, CopyRun copy_run) const;
 
