@@ -55,7 +55,7 @@ class Transpose {
 
   void run(const std::byte* source, std::byte* target) const {
     // Read only, since the input is preserved; tiles are aligned as FFTW's own memory.
-    auto* from = reinterpret_cast<float*>(const_cast<std::byte*>(source));
+    auto* from = reinterpret_cast<float*>(const_cast<std::byte*>(source));  // NOLINT(*-const-cast)
     fftwf_mpi_execute_r2r(plan_, from, reinterpret_cast<float*>(target));
   }
 
