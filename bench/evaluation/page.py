@@ -30,9 +30,7 @@ PEERS = {  # in the words of people who use them
     "fftw": "FFTW-MPI transpose",
     "gather-slice": "gather, then slice",
 }
-OURS = {  # what runs our plans
-    "mpi": "ranks",
-    "threads": "threads",
+OURS = {  # what runs our plans, but for threads and MPI ranks
     "cuda": "one GPU",
     "jax": "`retile.jax.reshard`",
     "gloo": "`retile.torch.redistribute` over gloo",
@@ -54,9 +52,7 @@ def _ratios_to(series, contender):
 def _ours(series):
     """What runs our plans, and whose memory the tiles are in."""
     run = series.runs[-1]
-    words = OURS.get(series.engine, series.engine)
-    if series.engine in ("mpi", "threads"):
-        words = f"{max(run['ranks'], run['threads'])} {words}"
+    words = OURS.get(series.engine) or _workers(run)
     if series.engine != "mpi":
         return words
     options = run["options"]
@@ -65,18 +61,21 @@ def _ours(series):
     return f"{words}, own memory" if options.get("memory") == "caller" else f"{words}, engine's memory"
 
 
+def _workers(run):
+    if run["engine"] == "cuda":
+        return OURS["cuda"]
+    return f"{run['ranks']} ranks" if run["ranks"] > 1 else f"{run['threads']} threads"
+
+
 def _measured(all_series):
     rows = []
     for name, series in all_series.items():
         run = series.runs[-1]
         machine = run["machine"]
         options = run["options"]
-        workers = f"{run['ranks']} ranks" if run["ranks"] > 1 else f"{run['threads']} threads"
-        if run["engine"] == "cuda":
-            workers = OURS["cuda"]
         transport = f", transport {options['transport']}" if "transport" in options else ""
         rows.append(
-            (name, f"{run['engine']}, {workers}{transport}")
+            (name, f"{run['engine']}, {_workers(run)}{transport}")
             + (len(figures.sampled(series)), len(figures.moving(series)))
             + (run.get("scale", "–"), run.get("repetitions", "–"))
             + (f"{machine['cpu']}, {machine['cores']} cores", run["commit"][:7], run["date"][:10])
@@ -136,8 +135,7 @@ def _parts(all_series):
 def _part_text(ratios):
     if not ratios:
         return "–"
-    slower = sum(ratio < CLEARLY_SLOWER for ratio in ratios)
-    return f"{_with_span(figures.summarize(ratios))}; {slower} of {len(ratios)}"
+    return f"{_with_span(figures.summarize(ratios))}; {_count_below(CLEARLY_SLOWER, ratios)} of {len(ratios)}"
 
 
 SLOWER = ["ours is slower on", "by more than a tenth on"]
@@ -145,8 +143,12 @@ CLEARLY_SLOWER = 1 / 1.1
 
 
 def _slower(ratios):
-    counts = [sum(ratio < least for ratio in ratios) for least in (1, CLEARLY_SLOWER)]
+    counts = [_count_below(least, ratios) for least in (1, CLEARLY_SLOWER)]
     return [f"{count} ({percent(count, len(ratios))})" for count in counts]
+
+
+def _count_below(least, ratios):
+    return sum(ratio < least for ratio in ratios)
 
 
 def _models(all_series):
@@ -175,7 +177,7 @@ def _losses(all_series):
     for cause, by_series in losses.items():
         cells = []
         for name, found in by_series.items():
-            clear = sum(loss.ratio < CLEARLY_SLOWER for loss in found)
+            clear = _count_below(CLEARLY_SLOWER, [loss.ratio for loss in found])
             best = [figures.our_result(large[name].results[loss.ours.id], "best") for loss in found]
             won = sum(loss.theirs.time >= ours.time for loss, ours in zip(found, best, strict=True))
             worst = number(min((loss.ratio for loss in found), default=None))
