@@ -113,7 +113,7 @@ RC_GTEST_PROP(BoxCopy, agrees_with_the_naive_copy_on_long_runs, ()) {
 // Every kernel, at both ends of the lengths that it is for.
 TEST(BoxCopy, copies_runs_of_every_length) {
   for (std::int64_t length = 1; length <= 600; ++length) {
-    const std::int64_t rows = 5 + 5000 / length;  // more than a block of them
+    const std::int64_t rows = 5 + 5000 / length;  // some KiB of each length
     for (const std::int64_t margin : {0, 3, 4}) {
       const Box box{{0, 0}, {rows, length}};
       const Tile from = filled({{0, 0}, {rows, length + 4}}, 1, 1);

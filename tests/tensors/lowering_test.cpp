@@ -56,7 +56,7 @@ TEST(Lowering, sends_parts_of_tiles_in_the_lean_form) {
   EXPECT_EQ(collectives_text(program), "6 ppermute");  // three cells of a quarter, in two parts
 }
 
-TEST(Lowering, takes_collectives_but_for_large_tiles_alone_on_cpu) {
+TEST(Lowering, takes_collectives_but_for_large_tiles_alone_in_long_runs) {
   EXPECT_EQ(form_for("cpu", 1 << 20, 64, Surroundings::none), ProgramForm::fast);
   EXPECT_EQ(form_for("cpu", 1 << 20, 60, Surroundings::none), ProgramForm::collectives);
   EXPECT_EQ(form_for("cpu", 1 << 10, 64, Surroundings::none), ProgramForm::collectives);
