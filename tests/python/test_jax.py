@@ -397,6 +397,17 @@ def test_programs_say_what_devices_receive():
     assert Program(gather, "collectives", plan_for(gather)).tensors.received == 7 * tile
 
 
+@pytest.mark.parametrize(
+    ("shape", "form"),
+    [((32768, 64), "fast"), ((32768, 60), "collectives"), ((8192, 16, 8), "fast"), ((65536, 4, 8), "collectives")],
+)
+def test_collectives_stay_where_runs_are_short(shape, form):
+    """Runs of 64, 60, 128 and 32 bytes."""
+    mesh = mesh_of({"x": 2, "y": 4})
+    x = jax.ShapeDtypeStruct(shape, np.float32, sharding=NamedSharding(mesh, P("y")))
+    assert f"// moved by these steps, in the {form} form: " in explain(x, NamedSharding(mesh, P(None, "y")))
+
+
 @pytest.mark.parametrize("target", [ROWS, P(("y", "x")), P("x"), P("y")])
 def test_what_xla_does_as_well_is_left_to_it(target):
     mesh = mesh_of({"x": 2, "y": 4})
