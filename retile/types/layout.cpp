@@ -221,9 +221,8 @@ std::optional<Fault> find_order_fault(const std::vector<int>& order, std::size_t
 
 std::optional<MeshFault> find_halo_fault(const MeshLayout& layout) {
   if (layout.halo.empty()) return std::nullopt;
-  Shape shape;
-  for (const std::vector<Factor>& factors : layout.view) shape.push_back(size_of(factors));
-  if (auto fault = find_halo_fault(layout.halo, std::move(shape))) return MeshFault{-1, -1, -1, -1, std::move(*fault)};
+  if (auto fault = find_halo_fault(layout.halo, global_shape(layout.view)))
+    return MeshFault{-1, -1, -1, -1, std::move(*fault)};
   for (std::size_t i = 0; i < layout.view.size(); ++i) {
     const auto at = [&](Fault fault) { return MeshFault{static_cast<int>(i), 0, -1, -1, std::move(fault)}; };
     if (layout.halo[i].before == 0 && layout.halo[i].after == 0) continue;
@@ -548,12 +547,16 @@ Layout Layout::stacked() const {
   return Layout(std::move(layout));
 }
 
+Shape global_shape(const View& view) {
+  Shape shape;
+  for (const std::vector<Factor>& factors : view) shape.push_back(size_of(factors));
+  return shape;
+}
+
 Shape Layout::global_shape() const {
   if (const DistributedType* even = type()) return even->global_shape();
   if (const BoxLayout* boxes = listed()) return boxes->shape;
-  Shape shape;
-  for (const std::vector<Factor>& factors : std::get<MeshLayout>(form_).view) shape.push_back(size_of(factors));
-  return shape;
+  return retile::global_shape(std::get<MeshLayout>(form_).view);
 }
 
 std::int64_t Layout::device_count() const {

@@ -177,6 +177,9 @@ class Layout {
   std::variant<DistributedType, MeshLayout, BoxLayout> form_;
 };
 
+// The shape of the array whose dimensions are split into these factors.
+Shape global_shape(const View& view);
+
 // The tile with this coordinate along the axes together, by the rule.
 Interval cut_interval(std::int64_t size, const std::vector<AxisPart>& axes, UnevenRule rule, std::int64_t coordinate);
 

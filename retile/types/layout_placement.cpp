@@ -310,7 +310,7 @@ Placement Layout::placement(std::int64_t world, const MovedArray& array, Ghosts 
 }
 
 LocalArray local_array(const MeshLayout& layout, Device index, const std::vector<Halo>& margins, bool has_ghosts) {
-  return own_array(Layout(layout).global_shape(), held_intervals(layout, index), layout.halo, margins,
+  return own_array(global_shape(layout.view), held_intervals(layout, index), layout.halo, margins,
                    has_ghosts || layout.halo.empty(), 0);
 }
 
